@@ -31,6 +31,10 @@ class TooLargeError(PayloadError):
         super().__init__(f"the value takes more than {most_bytes} bytes once it is encoded")
 
 
+class TooManyRowsError(SerdesError):
+    """Together the rows take more than one column should; half of them may not. Never of a single row."""
+
+
 class FramingError(SerdesError):
     """The bytes do not say which schema they were written with."""
 

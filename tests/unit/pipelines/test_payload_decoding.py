@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import pickle
 import uuid
@@ -15,7 +16,7 @@ import pytest
 
 from penstock.client.registry import NewSchema, RegistryClient, RegistryClientError, RegistrySettings
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.payloads.decoding import Decoded, header_values, open_decoder
+from penstock.pipelines.payloads.decoding import Decoded, header_values, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import (
     BYTES,
     TEXT,
@@ -25,6 +26,8 @@ from penstock.pipelines.payloads.formats import (
     json_format,
     resolve_format,
 )
+from penstock.pipelines.payloads.writers import Finding, writers_of
+from penstock.serdes.errors import TooManyRowsError
 from penstock.serdes.framing import prefix
 from tests.fake_registry import FakeRegistry, running_registry
 
@@ -136,7 +139,7 @@ def test_a_key_has_its_own_header() -> None:
     headers = pa.array([[], *rows], HEADERS).slice(1)
     found = header_values(headers, "k")
     assert found is not None
-    assert found.to_pylist() == [b"3", None, None]
+    assert found.to_pylist() == [b"1", None, None]
     assert header_values(headers, "none") is None
 
 
@@ -173,9 +176,26 @@ def test_the_registry_is_asked_once_for_a_schema_and_seldom_when_ids_are_made_up
     for _ in range(3):
         decoded(orders, [prefix(old) + b"\x02"] * 4)
     assert registry.asked == [f"GET /schemas/ids/{old}"]
-    found = decoded(orders, [prefix(1000 + number) + b"\x02" for number in range(80)])
-    assert len(registry.asked) == 51
-    assert "was not looked up" in found.errors[79].as_py()
+    made_up = [prefix(1000 + number) + b"\x02" for number in range(80)]
+    for _ in range(2):
+        found = decoded(orders, [*made_up, prefix(2000) + b"\x02", prefix(2000) + b"\x02"])
+        assert set(found.errors.to_pylist()) == {
+            f"schema {key} is not known to the registry" for key in (*range(1000, 1080), 2000)
+        }
+    assert len(registry.asked) == 1 + 81
+    assert registry.asked[1] == "GET /schemas/ids/2000"  # two rows name it
+
+
+def test_a_row_is_not_called_bad_when_its_schema_was_not_looked_up(registry: FakeRegistry) -> None:
+    """After fifty ids that nobody knows, rows of schemas that the registry has were called bad."""
+    register(registry, NEW)
+    orders = resolve_format(address(registry), "orders-value")
+    with Finding(writers_of(orders, None), clock=itertools.count(step=40).__next__) as finding:
+        assert "not known" in str(finding.find(1001))
+        assert "not known" in str(finding.find(1002))
+        with pytest.raises(TableError, match="2 took 80 s, and schema 1003 was not looked up"):
+            finding.find(1003)
+        assert "not known" in str(finding.find(1002))
 
 
 def test_messages_of_older_files_have_the_readers_fields(registry: FakeRegistry) -> None:
@@ -268,3 +288,13 @@ def test_bytes_are_text_or_stay_what_they_are() -> None:
     assert found.values.to_pylist() == ["é", None, None]
     assert found.errors.to_pylist() == [None, "the bytes are no UTF-8 text", None]
     assert decoded(BYTES, [b"\xff", None]).values.to_pylist() == [b"\xff", None]
+
+
+def test_rows_are_decoded_in_halves_when_they_are_too_many_for_one_column() -> None:
+    def decode(start: int, end: int) -> list[int]:
+        if end - start > 3:
+            raise TooManyRowsError
+        return list(range(start, end))
+
+    assert list(in_pieces(10, decode)) == [[0, 1], [2, 3, 4], [5, 6], [7, 8, 9]]
+    assert list(in_pieces(2, decode)) == [[0, 1]]

@@ -16,6 +16,7 @@ from penstock.pipelines.source.fetching import DirectFetch, FetchError, Verdict,
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol import batch as batches
+from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import AbortedTransaction, FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, EndMarker, Record, build_batch, build_end_marker
@@ -249,6 +250,27 @@ def test_records_are_counted_when_nothing_of_them_is_wanted() -> None:
     broker.aborted = [AbortedTransaction(producer_id=7, first_offset=6)]
     found = fetch(broker, 1, 11, is_counted=True, is_read_committed=True)
     assert len(found) == 2 + 2 + 1 + 1
+
+
+def lying_batch(count: int, codec: Codec = Codec.NONE) -> bytes:
+    """A header that says it holds so many records, and one record."""
+    honest = build_batch([Record(None, b"v", (), 5)], base_offset=0, codec=codec)
+    header = batches.read_header(honest)
+    claimed = header._replace(record_count=count, last_offset_delta=count - 1)
+    return batches.build(claimed, honest[batches.HEADER_SIZE :])
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_damage_is_an_error_when_a_small_batch_says_that_it_holds_billions(codec: Codec, is_counted: bool) -> None:
+    with pytest.raises(FetchError, match="cannot hold the 2147483647 records"):
+        fetch(FakeBroker(lying_batch(2**31 - 1, codec)), 0, 2**31, is_counted=is_counted)
+
+
+def test_counted_rows_come_in_pieces_when_there_are_many() -> None:
+    broker: Any = FakeBroker(build_batch([Record(None, None, (), 5)] * 70_000, base_offset=0))
+    rows = DirectFetch(OffsetRange(PARTITION, 0, 70_000), FetchOptions({}, is_counted=True), broker).rows()
+    assert [each.num_rows for each in rows] == [65_536, 4_464]
 
 
 def test_keys_and_values_are_null_when_they_are_not_included() -> None:

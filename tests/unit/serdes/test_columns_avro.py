@@ -6,6 +6,7 @@ import io
 import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -21,7 +22,7 @@ from penstock.serdes.columns.avro.making import arrow_type
 from penstock.serdes.columns.avro.projecting import Resolution
 from penstock.serdes.columns.decoding import ColumnDecoder, decode_batch
 from penstock.serdes.columns.payloads import SchemaKey
-from penstock.serdes.errors import UnusableSchemaError
+from penstock.serdes.errors import TooManyRowsError, UnusableSchemaError
 from penstock.serdes.framing import header_value, prefix
 
 ORDER: dict[str, Any] = {
@@ -375,3 +376,37 @@ def test_lists_that_nobody_wants_are_skipped_when_blocks_say_their_size() -> Non
     batch = pa.array([prefix(7) + each for each in rows], pa.binary())
     columns = decode_batch(batch, {7: decoder}, decoder.type)
     assert columns.values.to_pylist() == [{"after": 5}, {"after": 6}, {"after": 7}, {"after": 8}, None]
+
+
+@pytest.mark.parametrize("by_column", [True, False])
+def test_rows_are_too_many_for_one_batch_when_a_default_is_large(by_column: bool) -> None:
+    """A megabyte of default in sixteen thousand rows crashed the task."""
+    large = {"name": "large", "type": "string", "default": "x" * 1_000_000}
+    kind = "long" if by_column else ["long", "string"]
+    old = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "long"}]}
+    new = {"type": "record", "name": "R", "fields": [{"name": "id", "type": kind}, large]}
+    decoder = AvroColumns(avro(old), avro(new))
+    payload = written(old, {"id": 1})
+    with pytest.raises(TooManyRowsError):
+        decode_batch(pa.array([payload] * 16_384, pa.binary()), {7: decoder}, decoder.type)
+    columns = decode_batch(pa.array([payload] * 10, pa.binary()), {7: decoder}, decoder.type)
+    assert columns.errors.null_count == 10
+
+
+def test_a_row_is_an_error_when_the_defaults_of_its_items_take_too_much() -> None:
+    old = nested([{"name": "x", "type": "int"}])
+    new = nested([{"name": "x", "type": "int"}, {"name": "large", "type": "string", "default": "x" * 1_000_000}])
+    decoder = AvroColumns(avro(old), avro(new))
+    payload = written(old, {"maybe": None, "several": [{"x": 1}] * 30, "by_name": {}})
+    columns = decode_batch(pa.array([payload], pa.binary()), {7: decoder}, decoder.type)
+    assert columns.errors.to_pylist() == ["schema 7: the defaults of 30 records take more than 16777216 bytes"]
+
+
+def test_lists_are_left_to_the_other_reader_when_few_rows_have_very_long_ones() -> None:
+    """A hundred payloads of long lists made a round for each of their items."""
+    decoder = AvroColumns(avro({"type": "array", "items": "int"}))
+    batch = pa.array([written({"type": "array", "items": "int"}, [1] * 20_000)] * 20, pa.binary())
+    began = monotonic()
+    columns = decode_batch(batch, {7: decoder}, decoder.type)
+    assert columns.errors.null_count == 20
+    assert monotonic() - began < 10

@@ -71,3 +71,18 @@ def test_rows_are_unharmed_when_others_are_no_json_or_do_not_fit() -> None:
 def test_a_row_is_an_error_when_its_text_is_half_of_a_surrogate_pair() -> None:
     columns = decoded(only({"type": "string"}), b'{"it":"a"}', b'{"it":"\\ud800"}', b'{"it":"b"}')
     assert columns.values.to_pylist() == [{"it": "a"}, None, {"it": "b"}]
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "a`b", "", "\x00"])
+def test_values_are_found_when_their_names_have_characters_that_json_escapes(name: str) -> None:
+    """One such record in the sample broke every question."""
+    schema = {"type": "object", "properties": {name: {"type": "integer"}, "plain": {"type": "string"}}}
+    columns = decoded(
+        schema, json.dumps({name: 5, "plain": "x"}).encode(), b"{}", b"no", json.dumps({name: 1.0}).encode()
+    )
+    assert columns.values.to_pylist() == [
+        {name: 5, "plain": "x"},
+        {name: None, "plain": None},
+        None,
+        {name: 1, "plain": None},
+    ]

@@ -12,7 +12,7 @@ from google.protobuf import message_factory
 
 from penstock.schemas.parsing import parse
 from penstock.schemas.protobuf.schema import ProtobufSchema
-from penstock.schemas.schema import SchemaType
+from penstock.schemas.schema import Reference, ResolvedReference, SchemaType
 from penstock.serdes.columns.decoding import Columns, decode_batch
 from penstock.serdes.columns.protobuf import ProtobufColumns
 from penstock.serdes.framing import header_value, prefix, write_indexes
@@ -232,3 +232,15 @@ def test_only_wanted_fields_are_columns_and_others_are_not_looked_at() -> None:
     assert found.values.to_pylist() == [
         {"id": number, "text": text} for number, text in zip([1, 0, 0, 9], texts, strict=True)
     ]
+
+
+def test_some_fields_are_columns_when_the_schema_imports_a_file_of_our_name() -> None:
+    name = "penstock/fields.proto"
+    text = f'syntax = "proto3"; import "{name}"; message Order {{ int32 id = 1; Fields inner = 2; int32 n = 3; }}'
+    inner = 'syntax = "proto3"; message Fields { int32 x = 1; }'
+    schema = parse(SchemaType.PROTOBUF, text, [Reference(name, "s", 1)], [ResolvedReference(name, inner)])
+    assert isinstance(schema, ProtobufSchema)
+    found = decoded(
+        ProtobufColumns(schema, fields=frozenset({"id", "inner"})), [prefix(7) + b"\x00\x08\x05\x12\x02\x08\x09"]
+    )
+    assert found.values.to_pylist() == [{"id": 5, "inner": {"x": 9}}]

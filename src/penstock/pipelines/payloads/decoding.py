@@ -6,8 +6,9 @@ exception that fails the task, because the rows may be good.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from penstock.pipelines.payloads.json_values import object_rows
 from penstock.pipelines.payloads.writers import Finding, Writers, writers_of
 from penstock.serdes.columns.decoding import decode_framed
 from penstock.serdes.columns.payloads import places, read_frames
+from penstock.serdes.errors import TooManyRowsError
+
+_Result = TypeVar("_Result")
 
 # The headers that name the schema of keys and of values, where the bytes do not.
 KEY_SCHEMA_HEADER = "__key_schema_id"
@@ -43,7 +47,8 @@ class PayloadDecoder(Protocol):
     def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
         """`payloads` are binary; `headers` as records have them, a list of structs of key and value.
 
-        Raises RegistryClientError where the registry does not answer or refuses the login.
+        Raises RegistryClientError where the registry does not answer or refuses the login, and TooManyRowsError where
+        fewer rows are a batch, see `in_pieces`.
         """
         ...
 
@@ -113,15 +118,34 @@ class _BytesDecoder:
         return Decoded(payloads.cast(pa.binary()), none, none)
 
 
+def in_pieces(count: int, decode: Callable[[int, int], _Result]) -> Iterator[_Result]:
+    """What `decode` makes of the rows from one to before another: of all at once, or of halves where they are too many
+    for one column."""
+
+    def of(start: int, end: int) -> Iterator[_Result]:
+        try:
+            made = decode(start, end)
+        except TooManyRowsError:
+            if end - start < 2:
+                raise
+            half = (start + end) // 2
+            yield from of(start, half)
+            yield from of(half, end)
+        else:
+            yield made
+
+    return of(0, count)
+
+
 def header_values(headers: pa.Array, name: str) -> pa.Array | None:
-    """For each row the last header of the name, as Kafka's clients have it; None where no row has one."""
+    """For each row the first header of the name, as other readers of payloads have it; None where no row has one."""
     flat = headers.flatten()
     found = np.flatnonzero(pc.equal(flat.field("key"), name).fill_null(False).to_numpy(zero_copy_only=False))
     if not len(found):
         return None
     rows = pc.list_parent_indices(headers).to_numpy()[found]
     place = np.full(len(headers), -1, dtype=np.int64)
-    np.maximum.at(place, rows, found)
+    place[rows[::-1]] = found[::-1]  # of several the first one stays
     return flat.field("value").take(pa.array(place, mask=place < 0))
 
 

@@ -1,12 +1,14 @@
 """Decoders of the schemas that rows name, by the registry's answers. A process keeps them between its tasks.
 
-What rows name is made by strangers: everything that is kept has bounds, and a batch asks a bounded number of questions
-whose answer is that there is no such schema.
+What rows name is made by strangers: everything that is kept has bounds, and a batch asks for a bounded time about
+schemas that there are not. A row is called bad only if its schema was looked up.
 """
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any, Self
 
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow as pa
 from penstock.client.registry import RegisteredSchema, RegistryAnswerError, RegistryClient
 from penstock.client.registry.references import context_of
 from penstock.core.bounded_cache import BoundedCache
+from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import PayloadFormat
 from penstock.pipelines.payloads.spark_types import as_spark, spark_arrow_type
 from penstock.schemas.schema import ParsedSchema
@@ -27,8 +30,13 @@ from penstock.serdes.errors import SerdesError
 # Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
 _MOST_DECODERS = 256
 _MOST_WRITERS = 64
-# Each is a question to the registry, one after the other: a batch of made-up ids must not wait for all of them.
-_MOST_UNKNOWN = 50
+# That the registry does not know an id is remembered between batches, for no longer than somebody waits for a schema
+# that was registered just now.
+_MOST_UNKNOWN = 10_000
+_KEEP_UNKNOWN_S = 10.0
+# Each id that nobody knows is a question to the registry, one after the other, of some milliseconds. A batch in which
+# they take longer than this fails the task: neither can its rows be called bad, nor should a stranger's ids take hours.
+_PATIENCE_S = 60.0
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
 _UNKNOWN = (40401, 40402, 40403)
 
@@ -58,6 +66,9 @@ class Writers:
         self._subject = subject if context_of(subject) else None
         self._reader: ParsedSchema | None = None
         self._decoders: BoundedCache[SchemaKey, ColumnDecoder | str] = BoundedCache(_MOST_DECODERS)
+        self._unknown: BoundedCache[SchemaKey, str] = BoundedCache(
+            _MOST_UNKNOWN, keep_s=_KEEP_UNKNOWN_S, clock=time.monotonic
+        )
         self.type: pa.DataType = pa.string()
         if payload_format.reader is not None:
             self._reader = payload_format.reader.parsed()
@@ -69,13 +80,10 @@ class Writers:
                     self._decoders.put(key, own)
 
     def known(self, key: SchemaKey) -> ColumnDecoder | str | None:
-        return self._decoders.get(key)
+        return self._decoders.get(key) or self._unknown.get(key)
 
-    def learn(self, key: SchemaKey, client: RegistryClient) -> ColumnDecoder | str | None:
-        """What to decode with, or why rows of the schema do not decode; None where the registry does not know it.
-
-        Raises RegistryClientError.
-        """
+    def learn(self, key: SchemaKey, client: RegistryClient) -> ColumnDecoder | str:
+        """What to decode with, or why rows of the schema do not decode. Raises RegistryClientError."""
         try:
             if isinstance(key, str):
                 schema = client.schema_by_guid(key)
@@ -84,7 +92,9 @@ class Writers:
         except RegistryAnswerError as error:
             if error.code not in _UNKNOWN:
                 raise
-            return None
+            why = f"schema {key} is not known to the registry"
+            self._unknown.put(key, why)
+            return why
         made = self._made(key, schema, client)
         self._decoders.put(key, made)
         return made
@@ -105,10 +115,12 @@ class Writers:
 class Finding:
     """Finds the decoders of one batch. Asks the registry for those that are new, on one connection."""
 
-    def __init__(self, writers: Writers) -> None:
+    def __init__(self, writers: Writers, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._writers = writers
         self._client: RegistryClient | None = None
+        self._clock = clock
         self._unknown = 0
+        self._unknown_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -121,17 +133,25 @@ class Finding:
         """The decoder, or why rows of the schema do not decode.
 
         Raises RegistryClientError where the registry does not answer or refuses the login: rows may be good then.
+        TableError where too much time went into ids that it does not know.
         """
         found = self._writers.known(key)
         if found is not None:
             return found
-        if self._unknown >= _MOST_UNKNOWN:
-            return f"schema {key} was not looked up: the registry does not know {self._unknown} others of this batch"
+        if self._unknown_s >= _PATIENCE_S:
+            raise TableError(
+                f"rows name so many schemas that the registry does not know that {self._unknown} took"
+                f" {self._unknown_s:.0f} s, and schema {key} was not looked up",
+                "Read the values as bytes, or other offsets: these rows were not written for this registry.",
+            )
         if self._client is None:
             self._client = RegistryClient(self._writers.settings)
+        began = self._clock()
         learned = self._writers.learn(key, self._client)
-        self._unknown += learned is None
-        return learned or f"schema {key} is not known to the registry"
+        if isinstance(learned, str):
+            self._unknown += 1
+            self._unknown_s += self._clock() - began
+        return learned
 
 
 class _AsSpark:

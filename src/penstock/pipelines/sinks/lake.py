@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.files import compaction
 from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
 from penstock.pipelines.sinks.files.compaction import Compacted
@@ -137,4 +138,4 @@ class OpenLake:
                 f"the rows have a column {DATE}, which the lake {sink.name} makes from {sink.date_column}",
                 "Rename the column in a step before.",
             )
-        return rows.withColumn(DATE, rows[f"`{sink.date_column}`"].cast("date"))
+        return rows.withColumn(DATE, rows[quote(sink.date_column)].cast("date"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.columns.sql import (
     NESTED,
     UPSERT_DIALECTS,
@@ -131,20 +132,17 @@ class OpenSqlTable:
         """Deals the rows out by hash and not in turn, which would depend on how the source was cut."""
         from pyspark.sql import functions as F
 
-        def named(name: str) -> str:
-            return f"`{name}`"
-
         sink = self.sink
         if sink.mode == "append":
-            return rows.repartition(sink.tasks, *map(named, sink.key or rows.columns))
+            return rows.repartition(sink.tasks, *map(quote, sink.key or rows.columns))
         missing = [name for name in sink.order_by if name not in rows.columns]
         if missing:
             raise PipelineError(f"order_by of the SQL table {sink.table} names {', '.join(missing)}; the rows lack it")
         others = [name for name in rows.columns if name not in (*sink.key, *sink.order_by)]
         order = [*sink.order_by, *others] or list(sink.key)
-        last = F.max_by(F.struct(*map(named, rows.columns)), F.struct(*map(named, order)))
+        last = F.max_by(F.struct(*map(quote, rows.columns)), F.struct(*map(quote, order)))
         # Already dealt out by the key, so that the aggregation needs no shuffle of its own.
-        grouped = rows.repartition(sink.tasks, *map(named, sink.key)).groupBy(*map(named, sink.key))
+        grouped = rows.repartition(sink.tasks, *map(quote, sink.key)).groupBy(*map(quote, sink.key))
         return grouped.agg(last.alias("_penstock_last")).select("_penstock_last.*")
 
     def _is_there(self, batch: Batch) -> bool:
@@ -191,5 +189,5 @@ def _as_text(rows: DataFrame, columns: Sequence[SqlColumn]) -> DataFrame:
     """Nested columns as JSON: no database type is common to all, and Spark cannot compare maps."""
     from pyspark.sql import functions as F
 
-    nested = {column.name: F.to_json(f"`{column.name}`") for column in columns if column.kind.startswith(NESTED)}
+    nested = {column.name: F.to_json(quote(column.name)) for column in columns if column.kind.startswith(NESTED)}
     return rows.withColumns(nested) if nested else rows

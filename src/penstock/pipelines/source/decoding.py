@@ -61,12 +61,17 @@ class Parts(NamedTuple):
 
 
 _KEYS_AND_VALUES = Parts()
+# Its size, attributes, two deltas, the sizes of key and value, and the number of headers.
+LEAST_RECORD_BYTES = 7
 
 
 def decode_sections(
     topic: str, partition: int, sections: Sequence[Section], start: int, end: int, parts: Parts = _KEYS_AND_VALUES
 ) -> pa.RecordBatch:
     """The records with offsets from `start` to before `end`. ApiError CORRUPT_MESSAGE when a size lies."""
+    for header, records in sections:
+        if header.record_count * LEAST_RECORD_BYTES > len(records):  # before there is room for as many
+            raise _corrupt(f"a batch of {len(records)} bytes cannot hold the {header.record_count} records it claims")
     counts = np.array([section.header.record_count for section in sections], np.int64)
     fields = _locate_fields(sections, int(counts.sum()))
     offsets = fields.offset_deltas + _spread([section.header.base_offset for section in sections], counts)

@@ -21,9 +21,11 @@ from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
 from penstock.pipelines.source.columns import count_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
-from penstock.pipelines.source.decoding import Parts, decode_sections
+from penstock.pipelines.source.decoding import LEAST_RECORD_BYTES, Parts, decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.protocol.batch import HEADER_SIZE
+from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
 
@@ -36,6 +38,8 @@ ROWS_COUNT = 65_536
 _LEAST_FETCH_BYTES = 64 * 1024
 _UNKNOWN_RECORD_BYTES = 1024  # until the first answer tells
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
+# Records that differ in little but their offsets compress by less. Beyond it a batch is opened to be counted.
+_PLAUSIBLE_RATIO = 64
 # A new or moving partition is unknown to some broker for a moment; after that it is gone.
 _GONE_AFTER_S = 5.0
 
@@ -227,7 +231,8 @@ class DirectFetch:
         seen = see_batches(data, batches, aborted, start, self._part.end, check_crcs=self._options.check_crcs)
         if self._options.is_counted:
             whole, parted = split_counted(seen, start, self._part.end)
-            yield from bound_rows(count_rows(self._part.partition, whole))
+            for count in count_pieces(whole):
+                yield count_rows(self._part.partition, count)
             seen = iter(parted)
         for sections in group_sections(batch.open() for batch in seen):
             rows = decode_sections(*self._part.partition, sections, start, self._part.end, self._parts)
@@ -270,14 +275,32 @@ class DirectFetch:
 
 
 def split_counted(seen: Iterable[SeenBatch], start: int, end: int) -> tuple[int, list[SeenBatch]]:
-    """How many records there are in batches that lie within the range, and the batches that do not."""
+    """How many records there are in batches that lie within the range, and the batches that are to be opened: those
+    that do not, and those whose header says more than their bytes can hold."""
     count, parted = 0, []
     for batch in seen:
-        if batch.header.base_offset >= start and batch.header.last_offset < end:
-            count += batch.header.record_count
+        header = batch.header
+        if header.base_offset >= start and header.last_offset < end and is_count_plausible(batch):
+            count += header.record_count
         else:
             parted.append(batch)
     return count, parted
+
+
+def is_count_plausible(batch: SeenBatch) -> bool:
+    """A producer writes the count, and a broker need not have looked at the records."""
+    header = batch.header
+    held = len(batch.whole) - HEADER_SIZE
+    if header.compression != Codec.NONE:
+        held *= _PLAUSIBLE_RATIO
+    count = header.record_count
+    return count * LEAST_RECORD_BYTES <= held and count <= header.last_offset - header.base_offset + 1
+
+
+def count_pieces(count: int) -> Iterator[int]:
+    """The rows that Spark is given at once."""
+    for start in range(0, count, ROWS_COUNT):
+        yield min(ROWS_COUNT, count - start)
 
 
 def group_sections(sections: Iterable[Section]) -> Iterator[list[Section]]:

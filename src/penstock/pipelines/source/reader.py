@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from penstock.client.retrying import Retrying, RetryPolicy
 from penstock.pipelines.kafka.offsets_json import Offsets
+from penstock.pipelines.kafka.waiting import PAUSE_S
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.complete import ask_for_all
 from penstock.pipelines.source.data_loss import report
 from penstock.pipelines.source.offsets import EARLIEST, Everywhere, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
     from penstock.core.types import TopicPartition
     from penstock.pipelines.source.read_options import SourceOptions
+
+# A partition that a broker does not know yet is known to it soon after it answers; one that was deleted never is.
+_PATIENCE_S = 10.0
 
 
 class BatchReader(DataSourceReader):
@@ -35,13 +41,18 @@ class BatchReader(DataSourceReader):
     def find_ranges(self, cluster: Cluster) -> list[OffsetRange]:
         options = self._options
         partitions = find_existing(cluster, options)
-        start = resolve_start(cluster, partitions, options.starting, options.missing_timestamp_is_latest)
-        end = resolve_end(cluster, partitions, options.ending)
+        start = self._of_all(
+            partitions,
+            lambda: resolve_start(cluster, partitions, options.starting, options.missing_timestamp_is_latest),
+        )
+        end = self._of_all(partitions, lambda: resolve_end(cluster, partitions, options.ending))
         if isinstance(options.ending, PerPartition):
             end = self._cut_at_log_end(end, cluster.latest(end.keys()))
-        return [
-            self._range(partition, start[partition], until) for partition, until in end.items() if partition in start
-        ]
+        return [self._range(partition, start[partition], until) for partition, until in end.items()]
+
+    def _of_all(self, partitions: Collection[TopicPartition], ask: Callable[[], Offsets]) -> Offsets:
+        patience_s = _PATIENCE_S if self._options.lookup.retries else 0.0
+        return ask_for_all(partitions, ask, Retrying(RetryPolicy(patience_s, PAUSE_S, PAUSE_S)))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, TopicRanges):

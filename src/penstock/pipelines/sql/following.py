@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.pipeline import Batch, Branch, OpenSink, OutputMode, Pipeline, Settings, Sink
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.lake import Lake
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, named, said_of
 from penstock.pipelines.sql.records import EncodingRequest, choose_encoding, find_roles, to_records
-from penstock.pipelines.sql.sessions import OwnSession, quote
+from penstock.pipelines.sql.sessions import OwnSession
 from penstock.pipelines.sql.snapshots import read_again, write_snapshot
 from penstock.pipelines.sql.statements import Insert, Query, parse_statement
 from penstock.pipelines.sql.tokens import tokens_of

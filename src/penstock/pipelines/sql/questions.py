@@ -9,7 +9,6 @@ A name that is no table or view of the session is looked up as a topic. The sess
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,10 +19,12 @@ import pyarrow as pa
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
+from penstock.pipelines.quoting import quote, type_ddl
 from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.sql.reads import MOVING_US, TableRead, notices_of, plan_read
+from penstock.pipelines.sql.clocks import Clock, clock_of
+from penstock.pipelines.sql.reads import TableRead, notices_of, plan_read
 from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
-from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions, quote
+from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions
 from penstock.pipelines.sql.wanted import Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
@@ -32,14 +33,12 @@ from penstock.pipelines.tables.table import Table
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import DataType
 
 # Names that views of the session bring in are found one at a time, each with an analysis of the whole question.
 _MOST_LOOKUPS = 100
 # What a prompt shows, and what a driver holds without noticing. A fetch brings no more than about a kilobyte a row.
 _FEW_ROWS = 1_000
 _FEW_BYTES = 16 << 20
-_MOVING = re.compile(r"\b(now|curdate|current_(?:time|timestamp|date)|localtimestamp|unix_timestamp)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _ask(
     if not tables:
         return Question(text, session.frame(execution), (), ())
     wanted = wanted_of(*session.optimized_json(execution))
-    reads = plan_question(catalog, tables, wanted, ends, is_moving=_MOVING.search(text) is not None)
+    reads = plan_question(catalog, tables, wanted, ends, clock=clock_of(session.analyzed_json(execution)))
     is_counted = catalog.connection.bad_rows == "skip"
     counts = tuple(spark.sparkContext.accumulator(0) for _ in reads) if is_counted else ()
     for (name, read), count in zip_longest(reads.items(), counts):
@@ -117,7 +116,7 @@ def plan_question(
     wanted: Mapping[str, Wanted],
     ends: Mapping[TopicPartition, int] | None = None,
     *,
-    is_moving: bool = False,
+    clock: Clock = Clock.NONE,
 ) -> dict[str, TableRead]:
     """A topic that Spark has optimized away is planned as if all of it were wanted, and not read."""
     held: dict[str, list[OffsetRange]] = {table.topic: [] for table in tables.values()}
@@ -133,7 +132,7 @@ def plan_question(
             catalog.offsets_at,
             catalog.topic_config,
             allowance_ms=catalog.connection.lateness_ms,
-            moving_us=MOVING_US if is_moving else 0,
+            clock=clock,
         )
         for name, table in tables.items()
     }
@@ -167,7 +166,7 @@ def read_frame(
         *(
             quote(column.name)
             if column.name in is_read
-            else f"CAST(NULL AS {_ddl(column.spark_type)}) AS {quote(column.name)}"
+            else f"CAST(NULL AS {type_ddl(column.spark_type)}) AS {quote(column.name)}"
             for column in read.table.columns
         )
     )
@@ -182,11 +181,14 @@ def _few_rows(spark: SparkSession, scan: TableScan, skipped: Accumulator[int] | 
     if scan.limit is None or scan.limit > _FEW_ROWS or len(scan.tasks) != 1:
         return None
     rows, left = [], _FEW_BYTES
-    for batch in scan.read_task(0, None if skipped is None else skipped.add):
+    counted: list[int] = []
+    for batch in scan.read_task(0, counted.append):
         rows.append(batch)
         left -= batch.nbytes
         if left < 0:
-            return None
+            return None  # Spark reads them again, and counts those that are skipped
+    if skipped is not None:
+        skipped.add(sum(counted))
     schema = scan.table.spark_schema(each.name for each in scan.wanted)
     return spark.createDataFrame(pa.Table.from_batches(rows, scan.schema), schema)
 
@@ -230,17 +232,3 @@ def _refuse_twins(name: str, tables: Mapping[str, Table], session: OwnSession) -
             f"{twins[0]} and {name} differ in case alone, and Spark takes them for one table",
             "ask about them in two questions",
         )
-
-
-def _ddl(kind: DataType) -> str:
-    """The type in Spark's SQL, with all names quoted."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
-
-    match kind:
-        case ArrayType():
-            return f"ARRAY<{_ddl(kind.elementType)}>"
-        case MapType():
-            return f"MAP<{_ddl(kind.keyType)}, {_ddl(kind.valueType)}>"
-        case StructType():
-            return "STRUCT<" + ", ".join(f"{quote(each.name)}: {_ddl(each.dataType)}" for each in kind.fields) + ">"
-    return str(kind.simpleString())

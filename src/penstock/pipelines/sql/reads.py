@@ -11,13 +11,11 @@ from datetime import UTC, datetime, timedelta
 
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.sql.clocks import Clock, bounds_at
 from penstock.pipelines.sql.wanted import Wanted
-from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, decide_lateness, plan_reads, widened
+from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, below_latest, decide_lateness, plan_reads
 from penstock.pipelines.tables.table import Table
 
-# Spark decides what current_timestamp() is when a question runs, which is a little after its bounds were read. A
-# question over many topics is planned in less.
-MOVING_US = 60_000_000
 _MINUTE_MS = 60_000
 
 
@@ -37,7 +35,10 @@ class TableRead:
         """Raw keys of the rows that can be wanted, where equal text is equal bytes."""
         if self.bounds.keys is None or self.table.key.kind is not PayloadKind.TEXT:
             return None
-        return frozenset(key.encode() for key in self.bounds.keys if isinstance(key, str))
+        try:
+            return frozenset(key.encode() for key in self.bounds.keys if isinstance(key, str))
+        except UnicodeEncodeError:
+            return None  # half of a surrogate pair: no bytes are that text, and Spark may compare it in its own way
 
     @property
     def offsets(self) -> int:
@@ -56,14 +57,13 @@ def plan_read(
     config_of: Callable[[str], Mapping[str, str]],
     *,
     allowance_ms: int,
-    moving_us: int = 0,
+    clock: Clock = Clock.NONE,
 ) -> TableRead:
-    """Bounds on the latest rows of keys are not pushed below the choice of the latest: of a key whose latest row is out
-    of bounds, an older one would come back. A bound on keys leaves all rows of a key or none."""
-    bounds = widened(wanted.bounds, moving_us)
+    """Bounds on the latest rows of keys are not pushed below the choice of the latest, see `below_latest`."""
+    bounds = bounds_at(wanted.bounds, clock)
     limit = wanted.limit
     if table.is_latest:
-        bounds, limit = Bounds(keys=bounds.keys), None
+        bounds, limit = below_latest(bounds), None
     held = tuple(sorted(held))
     columns = tuple(column.name for column in table.columns if wanted.columns is None or column.name in wanted.columns)
     lateness_ms, is_sure = 0, True
@@ -116,7 +116,7 @@ def _limits_of(read: TableRead) -> list[str]:
     if times.start is not None:
         said.append(f"from {describe_time(times.start)}")
     if times.end is not None:
-        how = "which its settings guarantee" if read.is_lateness_sure else "which is an allowance"
+        how = "by the topic's settings" if read.is_lateness_sure else "which is an allowance"
         said.append(
             f"until {describe_time(times.end)}, and {describe_duration(read.lateness_ms)} of late records, {how}"
         )

@@ -28,6 +28,7 @@ from penstock.client.registry import (
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.encoding import SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.quoting import quote
 from penstock.schemas.schema import SchemaType
 
 if TYPE_CHECKING:
@@ -119,17 +120,17 @@ def to_records(rows: DataFrame, roles: Roles, encoding: Encoding) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
-    fields = [F.col(_quote(name)) for name in roles.fields]
+    fields = [F.col(quote(name)) for name in roles.fields]
     whole = F.struct(*fields)
     value = fields[0] if encoding.is_raw else whole if encoding.value is not None else F.to_json(whole)
     chosen = [value.alias("value")]
     if roles.key is not None:
-        key, kind = F.col(_quote(roles.key)), rows.schema[roles.key].dataType
+        key, kind = F.col(quote(roles.key)), rows.schema[roles.key].dataType
         if encoding.key is None and kind.simpleString() not in _RAW:
             key = F.to_json(key) if isinstance(kind, StructType) else key.cast("string")
         chosen.append(key.alias("key"))
     chosen += [
-        F.col(_quote(name)).alias(alias)
+        F.col(quote(name)).alias(alias)
         for name, alias in ((roles.headers, "headers"), (roles.partition, "partition"))
         if name is not None
     ]
@@ -219,10 +220,6 @@ def _record_name(topic: str) -> str:
 
 def _words(topic: str) -> Sequence[str]:
     return "".join(letter if letter.isascii() and letter.isalnum() else " " for letter in topic).split()
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _write(schema: SinkSchema | None) -> dict[str, Any] | None:

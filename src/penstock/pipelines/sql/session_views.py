@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.sql.sessions import is_classic, quote
+from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql.sessions import is_classic
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.table import Table
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 # Lookups of one topic wait for the registry and for a sample; so many at a time are no burden to either.
 _LOOKUPS = 8
-# A view takes some 50 ms, since Spark asks a Python worker for its columns; nobody wants to wait longer at a prompt.
+# A view takes some 0.15 s, since Spark asks a Python worker for its columns, and one is made after the other: this many
+# take 8 s, and nobody wants to wait longer at a prompt.
 _MOST_VIEWS = 50
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 

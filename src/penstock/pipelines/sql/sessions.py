@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from penstock.core.bounded_cache import BoundedCache
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.wanted import MARKER
 
 if TYPE_CHECKING:
@@ -112,6 +113,10 @@ class OwnSession:
         zone = self._sessions.settings.get().sessionLocalTimeZone()
         return str(plan.toJSON()), str(zone)
 
+    def analyzed_json(self, execution: Any) -> str:
+        """The plan before clocks have become literals."""
+        return str(execution.analyzed().toJSON())
+
     def frame(self, execution: Any) -> DataFrame:
         """The rows of the question, in the user's session."""
         return DataFrame(self._of_rows(self._user_session, execution.analyzed()), self._sessions.spark)
@@ -126,8 +131,3 @@ def plan_text(frame: DataFrame) -> str:
         return ""  # of Spark Connect: the server has it
     jvm: Any = frame.sparkSession._jvm
     return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "formatted"))
-
-
-def quote(name: str) -> str:
-    """One identifier, whatever it has in it."""
-    return "`" + name.replace("`", "``") + "`"

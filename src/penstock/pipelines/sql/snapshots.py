@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.sql.sessions import OwnSession, quote
+from penstock.pipelines.sql.sessions import OwnSession
 from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.definition import read_table, write_table
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.pipelines.errors import SqlError
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.tokens import Kind, Token, tokens_of
 
 
@@ -115,11 +116,6 @@ def parse_statement(text: str) -> Statement:
         raise SqlError("there is no statement", "Write one, such as SELECT * FROM orders LIMIT 10.")
     text = text[tokens[0].start : tokens[-1].end]
     return _Reading(text, tokens_of(text)).statement()
-
-
-def quote(name: str) -> str:
-    """The name as an identifier of SQL."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _text_of(text: str, tokens: Sequence[Token]) -> list[str]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.pipelines.errors import SqlError
-from penstock.pipelines.sql.statements import CreateView, DropView, parse_statement, quote, split_statements
+from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql.statements import CreateView, DropView, parse_statement, split_statements
 from penstock.pipelines.sql.tokens import Kind, tokens_of
 
 DEFAULT_FILE = Path("~/.config/penstock/views.sql")

@@ -20,7 +20,7 @@ import pyarrow as pa  # at run time too: Spark reads the annotations of function
 from penstock.client.registry import NewSchema, RegisteredSchema, RegistryClient
 from penstock.pipelines.dead_letters import ERROR, HEADERS, SCHEMA, SOURCE
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.payloads.decoding import open_decoder
+from penstock.pipelines.payloads.decoding import Decoded, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import (
     PayloadFormat,
     PayloadKind,
@@ -29,6 +29,7 @@ from penstock.pipelines.payloads.formats import (
     resolve_format,
 )
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline, Settings
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.steps.parsing import keep_source
 from penstock.pipelines.steps.registries import (
     SubjectWatch,
@@ -121,7 +122,7 @@ class OpenFromRegistry:
         return decoded.select(
             source.alias(SOURCE),
             F.coalesce(*known, error).alias(ERROR),
-            *(F.col(f"`{name}`") for name in before),
+            *(F.col(quote(name)) for name in before),
             *self._columns(tuple(before)),
         )
 
@@ -137,10 +138,14 @@ class OpenFromRegistry:
         def decode(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
             decoder = open_decoder(payload_format, is_key=is_key)
             for batch in batches:
-                payloads, *headers = columns_of_batch(batch)
-                decoded = decoder.decode(payloads, *headers)
-                columns = [decoded.values, decoded.errors, decoded.schemas]
-                yield pa.StructArray.from_arrays(columns, names=[_VALUE, ERROR, SCHEMA])
+                columns = columns_of_batch(batch)
+
+                def decode_some(start: int, end: int, columns: tuple[pa.Array, ...] = columns) -> Decoded:
+                    return decoder.decode(*(each.slice(start, end - start) for each in columns))
+
+                for decoded in in_pieces(len(columns[0]), decode_some):
+                    made = [decoded.values, decoded.errors, decoded.schemas]
+                    yield pa.StructArray.from_arrays(made, names=[_VALUE, ERROR, SCHEMA])
 
         names = [self._step.of, *([HEADERS] if HEADERS in rows.select(f"{SOURCE}.*").columns else [])]
         # Named as not deterministic, or Spark would decode a second time for a filter that it moves below the decoding.

@@ -11,6 +11,7 @@ import pyarrow as pa  # at run time too: Spark reads the annotations of function
 
 from penstock.pipelines.dead_letters import ERROR, HEADERS, SOURCE, SOURCE_FIELDS
 from penstock.pipelines.pipeline import Step
+from penstock.pipelines.quoting import quote, type_ddl
 from penstock.pipelines.steps.kinds import arrow_kind, columns_of
 from penstock.pipelines.steps.naming import named
 
@@ -133,7 +134,7 @@ def _by_expression(rows: DataFrame, expression: Any, complaint: str) -> DataFram
     broken = F.col(_PARSED).isNull() | F.col(f"{_PARSED}.{_BROKEN}").isNotNull()
     error = F.when(value.isNull(), _NO_VALUE).when(broken, complaint)
     fields = [name for name in parsed.select(f"{_PARSED}.*").columns if name != _BROKEN]
-    return parsed.select(*_carried(kept, error), *(F.col(f"{_PARSED}.`{name}`") for name in fields))
+    return parsed.select(*_carried(kept, error), *(F.col(f"{_PARSED}.{quote(name)}") for name in fields))
 
 
 def _carried(rows: DataFrame, error: Column) -> list[Column]:
@@ -169,7 +170,7 @@ def _with_broken(schema: str | StructType) -> StructType:
 
 
 def _ddl(schema: str | StructType) -> str:
-    return ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in _with_broken(schema).fields)
+    return ", ".join(f"{quote(field.name)} {type_ddl(field.dataType)}" for field in _with_broken(schema).fields)
 
 
 def _read_datum(fastavro: Any, writer: Any, value: bytes | None) -> dict[str, Any]:

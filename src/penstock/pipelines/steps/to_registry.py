@@ -20,6 +20,7 @@ from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.encoding import Framing, SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.steps.registries import address_of, columns_of_batch, refusals_told
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.errors import SerdesError
@@ -97,7 +98,7 @@ class OpenToRegistry:
         step = self._step
         is_good = F.col(ERROR).isNull() if ERROR in rows.columns else F.lit(True)
         names = [name for name in rows.columns if name not in (SOURCE, ERROR)]
-        payload = [F.expr(each) for each in step.columns] or [F.col(f"`{name}`") for name in names]
+        payload = [F.expr(each) for each in step.columns] or [F.col(quote(name)) for name in names]
         chosen = [F.struct(*payload).alias(VALUE)]
         if step.key is not None:
             chosen.append(self._key(rows).alias(KEY))

@@ -11,7 +11,7 @@ send a record that is older than the ones before it. `lateness_ms` says how much
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any, Final, TypeAlias
@@ -35,6 +35,7 @@ from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.source.splitting import OffsetRange
 
 # Answers with the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late.
+# Every partition that is asked for has an answer.
 OffsetsAt: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 PARTITION: Final = "_partition"
 OFFSET: Final = "_offset"
@@ -46,6 +47,8 @@ _MICROSECOND = timedelta(microseconds=1)
 _LATEST_MS = 2**63 - 1
 # Kafka's way to say that message.timestamp.before.max.ms and message.timestamp.after.max.ms allow everything.
 _UNBOUNDED_MS = 2**63 - 1
+# How far apart the clocks of brokers may be when another one becomes the leader.
+_CLOCK_SKEW_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -221,17 +224,26 @@ def _number_of(name: str, value: Any) -> int | None:
 
 
 def decide_lateness(config: Mapping[str, str], allowance_ms: int) -> tuple[int, bool]:
-    """How much older than the records before it a record of a topic may be, in milliseconds, and whether that is sure.
+    """How much older than the records before it a record of a topic may be, in milliseconds, and whether settings of
+    the topic say so.
 
-    Brokers give the times of LogAppendTime topics, one after the other. Elsewhere `before.max` and `after.max` bound
+    Brokers give the times of LogAppendTime topics, one after the other, by their own clocks: that of a new leader may
+    be behind that of the last one, so a minute is allowed for. Elsewhere `before.max` and `after.max` bound
     how far a record's time is from its broker's, where somebody has set them: a record that is `after.max` early may
     come before one that is `before.max` late. Without such bounds, or with ones that are wider, it is an allowance.
     """
     if config.get("message.timestamp.type") == "LogAppendTime":
-        return 0, True
+        return _CLOCK_SKEW_MS, True
     before = int(config.get("message.timestamp.before.max.ms", _UNBOUNDED_MS))
     after = int(config.get("message.timestamp.after.max.ms", _UNBOUNDED_MS))
     return (before + after, True) if before + after <= allowance_ms else (allowance_ms, False)
+
+
+def below_latest(bounds: Bounds) -> Bounds:
+    """What may bound the records among which the latest of each key is chosen: conditions on keys alone, which leave
+    all records of a key or none. Of a key whose latest record is out of any other bounds, as one that is in another
+    partition now, an older one would come back."""
+    return Bounds(keys=bounds.keys)
 
 
 def plan_reads(
@@ -273,8 +285,10 @@ def _bounded_by_time(
 
 
 def _ask(offsets_at: OffsetsAt, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:
-    """The first offsets of this time or later, without partitions that have none."""
+    """The first offsets of this time or later, without partitions that have none. `offsets_at` answers for each
+    partition, so that none is taken for one without late records."""
     found = offsets_at(dict.fromkeys(partitions, time_ms)) if partitions else {}
+    assert found.keys() >= set(partitions)
     return {partition: offset for partition, offset in found.items() if offset is not None and offset != LATEST}
 
 
@@ -301,8 +315,3 @@ def _intersection(one: frozenset[Any] | None, other: frozenset[Any] | None) -> f
 
 def _union(one: frozenset[Any] | None, other: frozenset[Any] | None) -> frozenset[Any] | None:
     return None if one is None or other is None else one | other
-
-
-def widened(bounds: Bounds, by_us: int) -> Bounds:
-    """Bounds for a question whose times move a little until it is run, as those of current_timestamp() do."""
-    return replace(bounds, timestamps_us=bounds.timestamps_us.widened(by_us))

@@ -17,12 +17,16 @@ from typing import Self
 from confluent_kafka import KafkaException
 
 from penstock.client.registry import RegistryAnswerError, RegistryClient, RegistryClientError
+from penstock.client.retrying import Retrying, RetryPolicy
 from penstock.core.bounded_cache import BoundedCache
 from penstock.core.config.types import ConfigError
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import TableError
+from penstock.pipelines.kafka.offsets_json import Offsets
+from penstock.pipelines.kafka.waiting import PAUSE_S
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.complete import UnansweredError, ask_for_all
 from penstock.pipelines.source.fetching import FetchError
 from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.source.read_options import FetchOptions, LookupOptions, Subscription
@@ -52,6 +56,7 @@ class Catalog:
     def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.connection = connection
         self._tables: BoundedCache[str, Table] = BoundedCache(_MOST_TABLES, keep_s=_KEEP_S, clock=clock)
+        # Of the cluster's client. Registries answer, and samples are read, for several threads at a time.
         self._lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -78,8 +83,7 @@ class Catalog:
         one."""
         known = self._tables.get(name)
         if known is None:
-            with self._lock:
-                known = self._look_up(name)
+            known = self._look_up(name)
             self._tables.put(name, known)
         return known
 
@@ -94,7 +98,7 @@ class Catalog:
     def offsets_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset with that timestamp or a later one; None where there is none."""
         with self._lock, self._explained():
-            found = self._cluster.at_timestamps(timestamps_ms)
+            found = self._of_all(timestamps_ms, lambda: self._cluster.at_timestamps(timestamps_ms))
         return {partition: None if offset == LATEST else offset for partition, offset in found.items()}
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
@@ -111,19 +115,22 @@ class Catalog:
         if not asked:
             raise TableError(f"{name!r} names no topic", "Write the topic's name, or the name with $latest behind it.")
         with self._explained(asked):
-            topic, partitions = self._find(asked)
+            with self._lock:
+                topic, partitions = self._find(asked)
+                registry = self._registry
             connection = self.connection
             fetched: list[Sample] = []
 
             def sample() -> Sample:
                 if not fetched:
-                    ranges = self._ranges(partitions)
+                    with self._lock:
+                        ranges = self._ranges(partitions)
                     records, size = connection.sample_records, connection.sample_bytes
                     fetched.append(take_sample(ranges, self._fetch, records, size))
                 return fetched[0]
 
-            value = choose_value(topic, connection.subjects.get(topic), self._registry, sample)
-            key = choose_key(topic, self._registry, sample)
+            value = choose_value(topic, connection.subjects.get(topic), registry, sample)
+            key = choose_key(topic, registry, sample)
             columns = make_columns(key.format.type, value.format.type)
         return Table(name, topic, len(partitions), key.format, value.format, columns, value.note, is_latest)
 
@@ -142,8 +149,13 @@ class Catalog:
         return TableError(f"there is no topic {topic} at {self.connection.bootstrap_servers}", hint)
 
     def _ranges(self, partitions: Collection[TopicPartition]) -> list[OffsetRange]:
-        first, end = self._cluster.earliest(partitions), self._cluster.latest(partitions)
-        return [OffsetRange(each, min(first[each], end[each]), end[each]) for each in sorted(first.keys() & end.keys())]
+        """Of every one of the partitions."""
+        first = self._of_all(partitions, lambda: self._cluster.earliest(partitions))
+        end = self._of_all(partitions, lambda: self._cluster.latest(partitions))
+        return [OffsetRange(each, min(first[each], end[each]), end[each]) for each in sorted(partitions)]
+
+    def _of_all(self, partitions: Collection[TopicPartition], ask: Callable[[], Offsets]) -> Offsets:
+        return ask_for_all(partitions, ask, Retrying(RetryPolicy(_TIMEOUT_S, PAUSE_S, PAUSE_S)))
 
     @cached_property
     def _fetch(self) -> FetchOptions:
@@ -195,6 +207,8 @@ def missing_right(right: str, topic: str) -> TableError:
 
 
 def _explain_cluster(error: ClusterError, topic: str, servers: str) -> TableError:
+    if isinstance(error, UnansweredError):
+        return TableError(str(error), "Ask again in a while.")
     cause = error.__cause__
     name = str(cause.args[0].name()) if isinstance(cause, KafkaException) else "_TIMED_OUT"
     if name == "TOPIC_AUTHORIZATION_FAILED":

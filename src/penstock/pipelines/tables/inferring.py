@@ -55,7 +55,7 @@ class Inference:
         for name, member in value.items():
             kind = self._root.get(name)
             if kind is None:
-                if self._made >= self.most_columns:
+                if self._made >= self.most_columns or not _is_name(name):
                     if len(self.left_out) < self.most_columns:
                         self.left_out.add(name)
                     continue
@@ -95,7 +95,7 @@ class Inference:
         for name, member in value.items():
             inner = kind.members.get(name)
             if inner is None:
-                if self._made >= self.most_columns:
+                if self._made >= self.most_columns or not _is_name(name):
                     kind.give_up()
                     return
                 inner = kind.members[name] = self._new()
@@ -116,6 +116,11 @@ def infer_type(values: Iterable[dict[str, Any]], most_columns: int = MOST_COLUMN
     for value in values:
         inference.add(value)
     return inference.type()
+
+
+def _is_name(name: str) -> bool:
+    """Half of a surrogate pair is nothing that a column can be called."""
+    return name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _scalar(value: Any) -> pa.DataType | None:

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.pipelines.errors import TableError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -24,27 +26,39 @@ if TYPE_CHECKING:
 
 # Records are gathered before keys are compared: comparing costs as much as there are distinct keys, too.
 _LEAST_PENDING = 131_072
+# However few they are, so many bytes of them are compared: old values of a key are held for no longer than that.
+_MOST_PENDING_BYTES = 64 << 20
+# What one task keeps of distinct keys. A worker of Spark's has no limit of its own, and its machine would swap.
+_MOST_KEPT_BYTES = 4 << 30
 # The merge is sorted in memory, and is handed on in pieces.
 _PIECE_ROWS = 32_768
 
 
 class LastOfKeys:
-    """The last record of each key of one partition, whose records are added in the order of their offsets."""
+    """The last record of each key of one partition, whose records are added in the order of their offsets.
 
-    def __init__(self) -> None:
+    Holds what it keeps and as much again while keys are compared, and at most 64 MiB of records that are not compared
+    yet, or as many bytes as it keeps.
+    """
+
+    def __init__(self, most_kept_bytes: int = _MOST_KEPT_BYTES, most_pending_bytes: int = _MOST_PENDING_BYTES) -> None:
+        self._most_kept_bytes, self._most_pending_bytes = most_kept_bytes, most_pending_bytes
         self._kept: pa.Table | None = None
         self._pending: list[pa.Table] = []
-        self._pending_rows = 0
+        self._pending_rows = self.pending_bytes = 0
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Records without a key are left out."""
+        """Records without a key are left out. Raises TableError where those of distinct keys are too many."""
         if rows.column("key").null_count:
             rows = rows.filter(rows.column("key").is_valid())
         if not rows.num_rows:
             return
         self._pending.append(_widened(pa.Table.from_batches([rows])))
         self._pending_rows += rows.num_rows
-        if self._pending_rows >= max(_LEAST_PENDING, 0 if self._kept is None else self._kept.num_rows):
+        self.pending_bytes += rows.nbytes
+        kept_rows, kept_bytes = (0, 0) if self._kept is None else (self._kept.num_rows, self._kept.nbytes)
+        has_many = self._pending_rows >= max(_LEAST_PENDING, kept_rows)
+        if has_many or self.pending_bytes >= max(self._most_pending_bytes, kept_bytes):
             self._compare()
 
     def rows(self) -> pa.Table | None:
@@ -56,7 +70,13 @@ class LastOfKeys:
             kept = [self._kept] if self._kept is not None else []
             rows = pa.concat_tables([*kept, *self._pending])
             self._kept = rows.take(pa.array(last_rows(rows.column("key")))).combine_chunks()
-            self._pending, self._pending_rows = [], 0
+            self._pending, self._pending_rows, self.pending_bytes = [], 0, 0
+            if self._kept.nbytes > self._most_kept_bytes:
+                raise TableError(
+                    f"the latest records of {self._kept.num_rows:,} keys take more than"
+                    f" {self._most_kept_bytes >> 20:,} MiB in one task",
+                    "Ask for fewer columns or for some keys, or give Spark more cores, which makes more tasks.",
+                )
 
 
 def last_rows(keys: pa.ChunkedArray) -> Numbers:

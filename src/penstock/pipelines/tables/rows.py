@@ -5,13 +5,13 @@ A row counts as far as it is read: what is broken behind the last wanted field i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, open_decoder
+from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import PayloadFormat
 from penstock.pipelines.tables.connection import BadRows
 from penstock.pipelines.tables.table import Source, Table, TableColumn
@@ -45,8 +45,11 @@ class RowDecoding:
         fields = frozenset(each.field for each in self._columns if each.source is Source.FIELD)
         return open_decoder(how, is_key=False, fields=fields) if fields else None
 
-    def decode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """`rows` as the fetchers give them."""
+    def decode(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """`rows` as the fetchers give them; in pieces where they are too large for one batch."""
+        return in_pieces(rows.num_rows, lambda start, end: self._decode(rows.slice(start, end - start)))
+
+    def _decode(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         headers = rows.column("headers") if "headers" in rows.schema.names else None
         key = self._key.decode(rows.column("key"), headers) if self._key is not None else None
         value = self._value.decode(rows.column("value"), headers) if self._value is not None else None

@@ -172,10 +172,10 @@ class TableScan:
             while rows.num_rows and left != 0:
                 some = rows if left is None else rows.slice(0, left)
                 rows = rows.slice(some.num_rows)
-                made = decoding.decode(some)
-                left = None if left is None else left - made.num_rows
-                if made.num_rows:
-                    yield made
+                for made in decoding.decode(some):
+                    left = None if left is None else left - made.num_rows
+                    if made.num_rows:
+                        yield made
             if left == 0:
                 return
 

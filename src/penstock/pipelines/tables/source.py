@@ -25,7 +25,15 @@ from penstock.pipelines.source.read_options import SourceOptions, parse_source_o
 from penstock.pipelines.source.reader import BatchReader
 from penstock.pipelines.source.stream_reader import StreamReader
 from penstock.pipelines.source.tasks import TopicRanges, plan_tasks
-from penstock.pipelines.tables.bounds import EVERYTHING, UNBOUNDED, Bounds, bounds_of, decide_lateness, plan_reads
+from penstock.pipelines.tables.bounds import (
+    EVERYTHING,
+    UNBOUNDED,
+    Bounds,
+    below_latest,
+    bounds_of,
+    decide_lateness,
+    plan_reads,
+)
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.definition import read_table, write_table
@@ -150,7 +158,7 @@ class TableReader(DataSourceReader):
     def _bounded(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
         bounds, topic = self._bounds, self._read.table.topic
         if self._read.table.is_latest:
-            bounds = Bounds(partitions=bounds.partitions)  # an older record than the latest is no answer
+            bounds = below_latest(bounds)
         if bounds.timestamps_us == EVERYTHING:
             return plan_reads(bounds, ranges, _no_times)
         with Catalog(self._connection) as catalog:

@@ -67,12 +67,13 @@ def decode_batch(
 
 
 def decode_framed(framed: Framed, find: Callable[[SchemaKey], ColumnDecoder | str], target: pa.DataType) -> Columns:
-    """`find` gives the decoder of a schema, which gives the type `target`, or says why there is none."""
+    """`find` gives the decoder of a schema, which gives the type `target`, or says why there is none. It is asked for
+    the schemas of most rows first."""
     count = len(framed.payloads)
     errors = dict(framed.errors)
     parts: list[pa.Array] = []
     rows: list[Numbers] = []
-    for key, which in framed.groups.items():
+    for key, which in sorted(framed.groups.items(), key=lambda group: -len(group[1])):
         found = find(key)
         if isinstance(found, str):
             errors.update(dict.fromkeys(which.tolist(), found))

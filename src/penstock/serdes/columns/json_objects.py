@@ -62,16 +62,20 @@ class ObjectRows:
         self.type: pa.DataType = pa.struct(self._fields)
         self._is_null_a_row = is_null_a_row
 
-    def _decoder(self) -> Callable[[bytes], Any]:
-        """Of an object with the values that are wanted, in their order."""
+    def _decoder(self) -> Callable[[bytes], Any] | None:
+        """Of an object with the values that are wanted, in their order. None where msgspec cannot look for a name: one
+        with a quote, a backslash or a control character."""
         names = [f"f{number}" for number in range(len(self._columns))]
         kinds = [_QUICK[each.type] | None if each.is_plain else Any for each in self._columns]
-        row = msgspec.defstruct(
-            "Row",
-            [(name, kind, None) for name, kind in zip(names, kinds, strict=True)],
-            rename=dict(zip(names, (each.name for each in self._columns), strict=True)),
-            gc=False,
-        )
+        try:
+            row = msgspec.defstruct(
+                "Row",
+                [(name, kind, None) for name, kind in zip(names, kinds, strict=True)],
+                rename=dict(zip(names, (each.name for each in self._columns), strict=True)),
+                gc=False,
+            )
+        except ValueError:
+            return None
         return msgspec.json.Decoder(row).decode
 
     def decode(self, payloads: Payloads) -> DecodedRows:
@@ -84,11 +88,21 @@ class ObjectRows:
             errors.update({begin + row: text for row, text in decoded.errors.items()})
         return DecodedRows(pa.concat_arrays(found), errors)
 
-    def _decode(self, payloads: Payloads, decode: Callable[[bytes], Any]) -> DecodedRows:
+    def _decode(self, payloads: Payloads, decode: Callable[[bytes], Any] | None) -> DecodedRows:
+        errors: dict[int, str] = {}
+        if decode is None:
+            rows = [self._row(number, payload, errors) for number, payload in enumerate(payloads.pieces())]
+        else:
+            rows = self._quick_rows(payloads, decode, errors)
+        try:
+            return DecodedRows(self._struct(rows), errors)
+        except (pa.ArrowException, ValueError, OverflowError):
+            return self._singly(payloads, errors)
+
+    def _quick_rows(self, payloads: Payloads, decode: Callable[[bytes], Any], errors: dict[int, str]) -> list[Any]:
         astuple = msgspec.structs.astuple
         takes = [(place, each.take) for place, each in enumerate(self._columns) if not each.is_plain]
         rows: list[Any] = []
-        errors: dict[int, str] = {}
         for number, payload in enumerate(payloads.pieces()):
             try:
                 row: Any = astuple(decode(payload))
@@ -100,10 +114,7 @@ class ObjectRows:
             except (PayloadError, msgspec.MsgspecError, ValueError, RecursionError):
                 row = self._row(number, payload, errors)
             rows.append(row)
-        try:
-            return DecodedRows(self._struct(rows), errors)
-        except (pa.ArrowException, ValueError, OverflowError):
-            return self._singly(payloads, errors)
+        return rows
 
     def _row(self, number: int, payload: bytes, errors: dict[int, str]) -> list[Any] | None:
         try:

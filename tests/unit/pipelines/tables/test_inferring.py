@@ -67,3 +67,10 @@ def test_values_are_text_when_they_nest_too_deep() -> None:
     while pa.types.is_struct(kind):
         kind, depth = kind.field(0).type, depth + 1
     assert (kind, depth) == (pa.string(), MOST_DEPTH)
+
+
+def test_a_member_is_no_column_when_its_name_is_no_text() -> None:
+    """A column cannot have half of a surrogate pair in its name, and one such record broke every question."""
+    inferred = infer_type([{"a": 1, "\ud800": 2, "b": {"\udfff": 1}}])
+
+    assert inferred == pa.struct([("a", pa.int64()), ("b", pa.string())])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
+from penstock.pipelines.errors import TableError
 from penstock.pipelines.tables.latest import LastOfKeys, gather, merge_latest, pieces
 
 
@@ -127,3 +128,20 @@ def test_nothing_is_kept_when_no_record_has_a_key() -> None:
     keeper.add(batch([Record(None, b"v", 0, 0, 0)]))
     assert keeper.rows() is None
     assert gather([]) is None
+
+
+def test_what_is_pending_is_bounded_by_bytes_when_records_are_few_and_large() -> None:
+    keeper = LastOfKeys(most_pending_bytes=100_000)
+    most = 0
+    for offset in range(100):
+        keeper.add(batch([Record(b"k", b"x" * 10_000, 0, offset, offset)]))
+        most = max(most, keeper.pending_bytes)
+    assert most < 100_000
+    assert found(keeper.rows())[b"k"].offset == 99
+
+
+def test_it_is_said_what_to_do_when_distinct_keys_take_too_much() -> None:
+    keeper = LastOfKeys(most_kept_bytes=1 << 20, most_pending_bytes=1 << 18)
+    rows = batch([Record(b"k%d" % offset, b"x" * 10_000, 0, offset, offset) for offset in range(1_000)])
+    with pytest.raises(TableError, match="keys take more than 1 MiB"):
+        keeper.add(rows)

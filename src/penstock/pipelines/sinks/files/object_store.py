@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.files.arrow_formats import EXTENSIONS, REWRITABLE, open_writer, rewrite_files
 from penstock.pipelines.sinks.files.operations import ArrowFiles
 from penstock.pipelines.sinks.files.partition_names import directory_of
@@ -90,8 +91,8 @@ class ObjectStore:
 
         task = ArrowTask(self.location, staging, self.format, tuple(partition_by), self.sizes.max_rows_per_file)
         with gathered(rows, partition_by, self.sizes, small_size) as few:
-            values = [few[f"`{name}`"].cast("string").alias(alias) for name, alias in task.value_columns]
-            kept = [few[f"`{name}`"] for name in few.columns if name not in partition_by]
+            values = [few[quote(name)].cast("string").alias(alias) for name, alias in task.value_columns]
+            kept = [few[quote(name)] for name in few.columns if name not in partition_by]
             if not kept:
                 raise PipelineError("a lake needs a column besides those that it is partitioned by")
             chosen = few.select(*kept, *values)

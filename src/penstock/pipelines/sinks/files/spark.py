@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.observed import count_rows, rows_counted
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 
@@ -105,7 +106,7 @@ def gathered(
     from pyspark.sql import functions as F
 
     # By name: the hint knows nothing of columns that already belong to a frame.
-    columns: list[Column] = [F.col(f"`{name}`") for name in partition_by]
+    columns: list[Column] = [F.col(quote(name)) for name in partition_by]
     if small_size is not None:
         tasks = -(-small_size // sizes.target_bytes)
         yield rows.repartition(tasks, *columns) if tasks > 1 else rows.coalesce(1)

@@ -17,11 +17,11 @@ from penstock.serdes.avro.codec import AvroCodec
 from penstock.serdes.columns.avro.lanes import Lanes
 from penstock.serdes.columns.avro.making import column_of
 from penstock.serdes.columns.avro.nested import RecordColumn
-from penstock.serdes.columns.avro.projecting import Resolution
+from penstock.serdes.columns.avro.projecting import MOST_COPIED_BYTES, Resolution, copied_bytes
 from penstock.serdes.columns.avro.resolving import resolved
 from penstock.serdes.columns.decoding import DecodedRows
 from penstock.serdes.columns.payloads import Numbers, Payloads
-from penstock.serdes.errors import PayloadError
+from penstock.serdes.errors import PayloadError, TooManyRowsError
 
 # Rows that are read at once: their positions stay in the processor's cache.
 _ROWS = 1 << 14
@@ -47,8 +47,12 @@ class AvroColumns:
         self._single = column_of(reader.root, fields) if reader is not None else self._column
         self.type: pa.DataType = self._single.type
         self._is_whole = not isinstance(self._column, RecordColumn) or self._column.is_whole
+        self._copied_bytes = copied_bytes(writer.root, reader.root, fields) if reader is not None else 0
 
     def decode(self, payloads: Payloads) -> DecodedRows:
+        """Raises TooManyRowsError where defaults of the reader's schema are so large that fewer rows are a batch."""
+        if len(payloads) > 1 and len(payloads) * self._copied_bytes > MOST_COPIED_BYTES:
+            raise TooManyRowsError(f"the defaults of {len(payloads)} rows take more than {MOST_COPIED_BYTES} bytes")
         if len(payloads) <= _ROWS:
             return self._decode(payloads)
         parts: list[pa.Array] = []
@@ -67,7 +71,12 @@ class AvroColumns:
         if self._is_whole:
             lanes.fail(lanes.position != lanes.end)
         if self._resolution is not None:
-            values = self._resolution.apply(values)
+            try:
+                values = self._resolution.apply(values)
+            except TooManyRowsError as error:
+                if len(payloads) > 1:
+                    raise
+                return DecodedRows(pa.nulls(1, self.type), {0: str(error)})
         failed = np.flatnonzero(lanes.failed)
         if not len(failed):
             return DecodedRows(values)

@@ -19,8 +19,11 @@ from penstock.schemas.avro.printing import print_schema
 from penstock.serdes.columns.avro.making import column_of, is_nullable
 from penstock.serdes.columns.avro.nested import struct_of
 from penstock.serdes.columns.avro.resolving import PROMOTIONS, default_value, is_same_name, writer_field
-from penstock.serdes.errors import PayloadError
+from penstock.serdes.errors import PayloadError, TooManyRowsError
 
+# Defaults are copied for each row, and those of records in lists for each item: what they take has nothing to do with
+# the size of payloads.
+MOST_COPIED_BYTES = 16 << 20
 # What becomes of a column of the writer.
 Convert = Callable[[pa.Array], pa.Array]
 
@@ -29,7 +32,7 @@ Convert = Callable[[pa.Array], pa.Array]
 class Resolution:
     # Those of the outermost fields that must be read.
     writer_fields: frozenset[str]
-    # From a struct of these fields.
+    # From a struct of these fields. Raises TooManyRowsError.
     apply: Convert
 
     @classmethod
@@ -43,6 +46,14 @@ class Resolution:
         # A record within itself is text where it is met again: the columns of the whole records tell, not the fields'.
         apply = _record(writer, fields, column_of(writer, read).type, column_of(reader, wanted).type)
         return None if apply is None else cls(read, apply)
+
+
+def copied_bytes(writer: AvroType, reader: AvroType, wanted: frozenset[str] | None = None) -> int:
+    """How much defaults of the outermost fields add to each row, about."""
+    if not isinstance(writer, Record) or not isinstance(reader, Record):
+        return 0
+    fields = [each for each in reader.fields if wanted is None or each.name in wanted]
+    return sum(len(repr(each.default)) for each in fields if writer_field(writer, each) is None)
 
 
 def _conversion(writer: AvroType, reader: AvroType, written: pa.DataType, wanted: pa.DataType) -> Convert | None:
@@ -96,8 +107,12 @@ def _record(writer: Record, fields: list[Field], written: pa.DataType, wanted: p
             return None
         steps.append((source, convert))
 
+    copied = sum(step.nbytes for step in steps if not isinstance(step, tuple))
+
     def apply(values: pa.Array) -> pa.Array:
         count = len(values)
+        if count * copied > MOST_COPIED_BYTES and count > 1:
+            raise TooManyRowsError(f"the defaults of {count} records take more than {MOST_COPIED_BYTES} bytes")
         columns = [
             step[1](values.field(step[0]))
             if isinstance(step, tuple)

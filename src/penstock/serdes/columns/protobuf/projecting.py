@@ -6,11 +6,17 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
 
+from penstock.serdes.errors import UnusableSchemaError
+
+# Longer where the message's file, or one that it imports, is called so.
 _FILE = "penstock/fields.proto"
 
 
 def projected(kind: Descriptor, wanted: frozenset[str]) -> Descriptor:
-    """Also with the other fields of a oneof, because a value of one takes away that of another."""
+    """Also with the other fields of a oneof, because a value of one takes away that of another.
+
+    Raises UnusableSchemaError.
+    """
     kept = {each.name for each in kind.fields if each.name in wanted}
     kept |= {each.name for oneof in kind.oneofs if kept & {one.name for one in oneof.fields} for each in oneof.fields}
     if len(kept) == len(kind.fields):
@@ -26,11 +32,16 @@ def projected(kind: Descriptor, wanted: frozenset[str]) -> Descriptor:
         if file.HasField(name):
             reduced.MergeFrom(descriptor_pb2.FileDescriptorProto(**{name: getattr(file, name)}))
     reduced.name = _FILE
+    while reduced.name in added:
+        reduced.name += "_"
     name = "Fields"
     while _is_taken(pool, prefix + name):
         name += "_"
     _reduce(kind, reduced.message_type.add(), name, prefix, kept)
-    pool.Add(reduced)
+    try:
+        pool.Add(reduced)
+    except TypeError as error:  # the runtime's word for a file that it does not take
+        raise UnusableSchemaError(f"some fields of {kind.full_name} alone make no message: {error}") from None
     return pool.FindMessageTypeByName(prefix + name)
 
 
