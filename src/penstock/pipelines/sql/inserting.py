@@ -2,9 +2,10 @@
 again.
 
 Before the first row is sent, the insert is written down: an id, what the question reads, offset by offset, and the
-settings of Spark's that decide which task has which rows. Each task writes its rows in one transaction, with a marker under that id (`topic_writing.marker`). The same statement run
-again finds the job, asks the same question of the same offsets in the same tasks, and tasks whose marker is there leave
-their rows. Once all rows are there the job is removed, and the statement is a new insert.
+settings of Spark's that decide which task has which rows. Each task writes its rows in one transaction, with a marker
+under that id (`topic_writing.marker`). The same statement run again finds the job, asks the same question of the same
+offsets in the same tasks, and tasks whose marker is there leave their rows. Once all rows are there the job is removed,
+and the statement is a new insert.
 
 A question that may have other rows the next time is written by one task: all rows or none (`repeatable`).
 """

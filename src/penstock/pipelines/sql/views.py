@@ -167,9 +167,10 @@ def _tables_of(tokens: list[Token]) -> Iterator[Token]:
     for number, token in enumerate(tokens):
         before = tokens[number - 1] if number else None
         after = tokens[number + 1].text if number + 1 < len(tokens) else ""
+        follows_table = before is not None and before.word == "TABLE"
         word, is_first = token.word, _is_first(tokens, number) and is_list[-1]
         if token.text == "(":
-            is_list.append(is_first or (before is not None and before.word == "TABLE"))
+            is_list.append(is_first or follows_table)
         elif token.text == ")":
             is_list[-2:] = is_list[-2:-1] or [False]
         elif word in _BEFORE_TABLES:
@@ -177,9 +178,8 @@ def _tables_of(tokens: list[Token]) -> Iterator[Token]:
             is_list[-1] = before is None or before.word != "DISTINCT"
         elif word in _BEFORE_EXPRESSIONS or (token.text == "|" and after == ">"):
             is_list[-1] = False
-        elif token.kind in (Kind.WORD, Kind.NAME) and after not in (".", "("):
-            if is_first or (before is not None and before.word == "TABLE"):
-                yield token
+        elif token.kind in (Kind.WORD, Kind.NAME) and after not in (".", "(") and (is_first or follows_table):
+            yield token
 
 
 def _is_first(tokens: list[Token], number: int) -> bool:
