@@ -29,8 +29,8 @@ def run_interruptibly(work: Callable[[], Result], cancel: Callable[[], None]) ->
     task = _Task(work)
     task.start()
     try:
-        while task.is_alive():
-            task.join(_LOOK_SECONDS)
+        while not task.done.wait(_LOOK_SECONDS):
+            pass
     except KeyboardInterrupt:
         with contextlib.suppress(KeyboardInterrupt):
             _end(task, cancel)
@@ -41,9 +41,9 @@ def run_interruptibly(work: Callable[[], Result], cancel: Callable[[], None]) ->
 def _end(task: _Task[Result], cancel: Callable[[], None]) -> None:
     """Says it again while the task goes on: it may have begun with nothing to cancel yet."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while task.is_alive() and time.monotonic() < deadline:
+    while not task.done.is_set() and time.monotonic() < deadline:
         cancel()
-        task.join(_LOOK_SECONDS)
+        task.done.wait(_LOOK_SECONDS)
 
 
 class _Task(threading.Thread, Generic[Result]):
@@ -52,12 +52,16 @@ class _Task(threading.Thread, Generic[Result]):
         self._work = work
         self._results: list[Result] = []
         self._error: BaseException | None = None
+        # A `join` that Ctrl-C interrupts takes the thread for one that has ended.
+        self.done = threading.Event()
 
     def run(self) -> None:
         try:
             self._results.append(self._work())
         except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
             self._error = error
+        finally:
+            self.done.set()
 
     def result(self) -> Result:
         if self._error is not None:
