@@ -125,7 +125,7 @@ def _insert(tables: Tables, statement: Insert, options: InsertOptions, check_wan
         else:
             check_continuable(job, file, _now_ms(), tables.spark.version)
             notices = [f"an earlier run of this statement had not come to its end; it is finished now ({file})"]
-        is_all_there = is_continued and job.is_one_task and _has_whole_marker(sink, job)
+        is_all_there = is_continued and _has_whole_marker(sink, job)
         rows = 0
         if not is_all_there:
             rows, said = _write(tables, sink, job, check_wanted)
@@ -284,7 +284,7 @@ def cluster_id(connection: Connection) -> str:
 
 
 def _has_whole_marker(sink: OpenTopic, job: InsertJob) -> bool:
-    """Whether the one task has committed: the run before ended between that and the removal of its job."""
+    """Whether there was one task and it has committed: the run before ended between that and the removal of its job."""
     from penstock.pipelines.topic_writing.clients import open_admin
     from penstock.pipelines.topic_writing.marker import task_counts
     from penstock.pipelines.topic_writing.markers import read_markers_of_sink
