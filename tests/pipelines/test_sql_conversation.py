@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -132,7 +133,7 @@ def test_keys_have_the_schema_of_the_topic_when_there_is_one(
     ]
     assert keys == ["k", None]
     latest = client.get_latest_version(f"{target}-value")
-    assert (latest.version, json.loads(latest.schema.schema_str)["name"]) == (2, "Other")
+    assert (latest.version, json.loads(latest.schema.schema_str or "")["name"]) == (2, "Other")
     with pytest.raises(SqlError, match=f"the column _key is bigint and does not fit the latest schema of {target}-key"):
         run(typed, f"INSERT INTO {target} SELECT 1L AS _key, 1L AS id", tmp_path)
 
@@ -143,16 +144,15 @@ def run(tables: Tables, text: str, tmp_path: Path, is_cancelled: Callable[[], bo
     return insert(tables, statement, InsertOptions(checkpoint=tmp_path / "jobs"), is_cancelled)
 
 
+def cancelled_at(check: int) -> Callable[[], bool]:
+    numbers = itertools.count(1)
+    return lambda: next(numbers) == check
+
+
 def unfinished(tables: Tables, text: str, tmp_path: Path) -> tuple[Path, InsertJob]:
     """The job of an insert that ended just before its first row: it is cancelled there."""
-    asked: list[bool] = []
-
-    def is_cancelled() -> bool:
-        asked.append(True)
-        return len(asked) == CHECKS
-
     with pytest.raises(SqlError, match="cancelled"):
-        run(tables, text, tmp_path, is_cancelled)
+        run(tables, text, tmp_path, cancelled_at(CHECKS))
     [file] = (tmp_path / "jobs").glob("*.insert.json")
     job = read_job(file)
     assert job is not None
@@ -168,9 +168,8 @@ def test_nothing_is_written_when_an_insert_is_cancelled_before_its_first_row(
     target = make_topic(bootstrap, "target")
     text = f"INSERT INTO {target} SELECT id FROM `{topic}`"
     for number in range(1, CHECKS):
-        asked: list[bool] = []
         with pytest.raises(SqlError, match="cancelled"):
-            run(tables, text, tmp_path, lambda n=number, a=asked: a.append(True) or len(a) == n)  # type: ignore[misc,func-returns-value]
+            run(tables, text, tmp_path, cancelled_at(number))
         assert list((tmp_path / "jobs").glob("*.json")) == []
     _, job = unfinished(tables, text, tmp_path)
     assert not job.is_one_task
@@ -184,7 +183,12 @@ def test_no_row_is_sent_when_the_statement_is_cancelled_in_its_middle(
     conversation: Conversation, spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
     target = make_topic(bootstrap, "target")
-    spark.udf.register("slow", lambda number: time.sleep(60) or number, "bigint")
+
+    def slow(number: int) -> int:
+        time.sleep(60)
+        return number
+
+    spark.udf.register("slow", slow, "bigint")
 
     def cancel() -> None:
         deadline = time.monotonic() + TIMEOUT_S
