@@ -160,6 +160,14 @@ def test_a_question_is_written_by_one_task_when_its_rows_may_be_others_next_time
     assert find_reasons(spark.sql(question)) == reasons
 
 
+def test_a_question_is_written_by_one_task_when_it_uses_a_view_of_the_session(spark: SparkSession) -> None:
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW few AS VALUES (1), (2) AS t(id)")
+    reason = ["the view few of the session, which may change meanwhile"]
+    assert find_reasons(spark.sql("SELECT id FROM few")) == reason
+    assert find_reasons(spark.sql("SELECT id FROM range(9) WHERE id IN (SELECT id FROM few)")) == reason
+    assert find_reasons(spark.sql("VALUES (1), (2)")) == []
+
+
 class Driver:
     """Processes that run the statement, one after the other. Spark of the next starts while the one before works."""
 

@@ -163,6 +163,23 @@ def test_question_is_cancelled_when_ctrl_c_comes() -> None:
     interrupt.join()
 
 
+def test_question_is_cancelled_again_when_it_had_not_begun_yet() -> None:
+    asked: list[str] = []
+    ended = threading.Event()
+
+    def cancel() -> None:
+        asked.append("cancel")
+        if len(asked) > 1:
+            ended.set()
+
+    interrupt = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(CancelledError):
+        run_interruptibly(lambda: ended.wait(30), cancel)
+    assert len(asked) == 2
+    interrupt.join()
+
+
 def test_error_of_the_start_is_told_when_the_engine_is_asked_for() -> None:
     def fail() -> Engine:
         raise PipelineError("there is no java", "Install it.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import threading
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -103,32 +104,55 @@ def _prepare(catalog: Catalog) -> None:
 
 
 @dataclass(slots=True)
+class Turn:
+    """One statement while it runs. A statement that was cancelled may go on for a while, as long as Spark plans: it
+    looks here before it does something that lasts."""
+
+    # Of Spark's jobs.
+    group: str = field(default_factory=lambda: f"penstock-sql-{uuid.uuid4().hex}")
+    _is_cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self, spark: SparkSession, text: str) -> None:
+        """On the thread that runs the statement and reads its rows."""
+        spark.sparkContext.setJobGroup(self.group, text)
+
+    def cancel(self, spark: SparkSession) -> None:
+        """What runs, and what would run after that."""
+        self._is_cancelled.set()
+        spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self.group)
+
+    def is_cancelled(self) -> bool:
+        return self._is_cancelled.is_set()
+
+
+@dataclass(slots=True)
 class Conversation:
     spark: SparkSession
     tables: Tables
     views: Views
     inserting: InsertOptions = field(default_factory=InsertOptions)
     _is_asked: bool = False
-    _is_cancelled: bool = False
+    _turn: Turn = field(default_factory=Turn)  # the last
     _said: tuple[str, ...] = ()
 
     def run(self, text: str) -> Answer:
         """One statement. Raises PipelineError."""
-        self._is_asked, self._is_cancelled = True, False
+        self._is_asked = True
+        self._turn = turn = Turn()
+        turn.begin(self.spark, text)
         try:
-            answer = self._answer(parse_statement(text), text)
+            answer = self._answer(parse_statement(text), text, turn)
         except Exception as error:  # Spark's, py4j's, the client library's and the registry's
             refused = self._explain(error, text)
             if refused is error:
                 raise
             raise refused from error
-        if self._is_cancelled:  # while Spark planned, which cannot be interrupted
+        if turn.is_cancelled():  # while Spark planned, which cannot be interrupted
             raise SqlError("cancelled")
         return answer
 
     def cancel(self) -> None:
-        self._is_cancelled = True
-        self.spark.sparkContext.cancelAllJobs()
+        self._turn.cancel(self.spark)
 
     def late_notices(self) -> tuple[str, ...]:
         """On the thread that has run the statement: what its rows brought up, such as how many were skipped."""
@@ -148,18 +172,18 @@ class Conversation:
 
         statement = parse_statement(text)
         if isinstance(statement, Insert):
-            head = text.removesuffix(statement.query)
-            text = text if head == text else head + self.views.expand(statement.query)
-            return follow(self.tables, text, None, options, self.inserting, on_notice=tell)
+            whole = replace(statement, query=self.views.expand(statement.query))
+            return follow(self.tables, whole, None, options, self.inserting, on_notice=tell)
         if not isinstance(statement, Query):
             raise SqlError("only a question or an INSERT INTO can be followed")
         handed = None if options.parquet else on_batch
-        return follow(self.tables, self.views.expand(text), handed, options, self.inserting, on_notice=tell)
+        question = Query(self.views.expand(statement.text))
+        return follow(self.tables, question, handed, options, self.inserting, on_notice=tell)
 
     def warm_up(self) -> None:
         warm_up(self.spark, lambda: self._is_asked)
 
-    def _answer(self, statement: Statement, text: str) -> Answer:
+    def _answer(self, statement: Statement, text: str, turn: Turn) -> Answer:
         match statement:
             case Explain(question, is_extended):
                 return Answer(
@@ -180,7 +204,7 @@ class Conversation:
                 was_there = self.views.drop(statement)
                 return Answer(notices=(f"view {name} is gone" if was_there else f"there was no view {name}",))
             case Insert():
-                return self._inserted(statement)
+                return self._inserted(statement, turn)
             case Query(question):
                 return self._rows(self.tables.sql(self.views.expand(question)), text)
             case _:
@@ -211,8 +235,11 @@ class Conversation:
         size = f"{found.partitions} partitions, at most {found.records:,} records"
         return _columns([(each.name, each.type) for each in found.columns], f"{size}; {found.note}".rstrip("; "))
 
-    def _inserted(self, statement: Insert) -> Answer:
-        done = insert(self.tables, replace(statement, query=self.views.expand(statement.query)), self.inserting)
+    def _inserted(self, statement: Insert, turn: Turn) -> Answer:
+        whole = replace(statement, query=self.views.expand(statement.query))
+        done = insert(self.tables, whole, self.inserting, turn.is_cancelled)
+        if done.is_all_there:
+            return Answer(notices=(*done.notices, f"all rows were in {done.topic} already"))
         return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}"))
 
 

@@ -12,7 +12,6 @@ looked at come in mode update first of all, so that nobody has to wait for the w
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 import tempfile
@@ -28,7 +27,8 @@ from penstock.pipelines.quoting import quote
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.lake import Lake
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
-from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, named, said_of
+from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, cluster_id, named, said_of
+from penstock.pipelines.sql.jobs import identity
 from penstock.pipelines.sql.records import EncodingRequest, choose_encoding, find_roles, to_records
 from penstock.pipelines.sql.sessions import OwnSession
 from penstock.pipelines.sql.snapshots import read_again, write_snapshot
@@ -140,27 +140,27 @@ class Following:
 
 def follow(
     tables: Tables,
-    text: str,
+    asked: str | Query | Insert,
     on_batch: OnBatch | None = None,
     options: FollowOptions | None = None,
     insert_options: InsertOptions | None = None,
     *,
     on_notice: Callable[[str], None] = lambda said: None,
 ) -> Run:
-    """A run that is started. `text` is a question or an INSERT INTO, with its views in it. `run.wait()` waits for its
+    """A run that is started. `asked` is a question or an INSERT INTO, with its views in it. `run.wait()` waits for its
     end, `run.stop()` ends it, from a signal handler, too. `on_batch` is called on a thread of the run with the rows and
     the batch's number. `on_notice` is told before the start what people should know. SqlError says what is missing."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     try:
-        pipeline = plan_following(tables, text, on_batch, options, insert_options, on_notice=on_notice)
+        pipeline = plan_following(tables, asked, on_batch, options, insert_options, on_notice=on_notice)
         run = Run(tables.spark, pipeline)
         run.once = (options or FollowOptions()).once
         run.start()
     except PipelineError:
         raise
     except Exception as error:
-        refused = refusal_of(error, text)
+        refused = refusal_of(error, asked if isinstance(asked, str) else question_of(asked))
         if refused is error:
             raise
         raise refused from error
@@ -169,7 +169,7 @@ def follow(
 
 def plan_following(
     tables: Tables,
-    text: str,
+    asked: str | Query | Insert,
     on_batch: OnBatch | None = None,
     options: FollowOptions | None = None,
     insert_options: InsertOptions | None = None,
@@ -181,11 +181,11 @@ def plan_following(
 
     register_source(tables.spark)
     options = options or FollowOptions()
-    statement = parse_statement(text)
+    statement = parse_statement(asked) if isinstance(asked, str) else asked
     if not isinstance(statement, Query | Insert):
         raise SqlError("only a question or an INSERT INTO can be followed", "Leave --follow out.")
-    query = statement.text if isinstance(statement, Query) else statement.query
-    question = tables.ask(query)
+    query = question_of(statement)
+    question = tables.ask(query, is_run=False)
     if all(read.table.is_latest for read in question.reads):
         raise SqlError("the question is about no topic that could be followed", "Leave --follow out.")
     following = Following(tables, query, question.reads, options)
@@ -195,14 +195,24 @@ def plan_following(
     sink, said = _sink(tables, statement, rows, on_batch, options, insert_options or InsertOptions())
     for each in (*question.notices, *said, *following.said()):
         on_notice(each)
-    return _pipeline(following, text, sink, mode, is_stateful(rows), is_looked_at)
+    return _pipeline(following, name_of(tables, statement), sink, mode, is_stateful(rows), is_looked_at)
+
+
+def question_of(statement: Query | Insert) -> str:
+    return statement.text if isinstance(statement, Query) else statement.query
+
+
+def name_of(tables: Tables, statement: Query | Insert) -> str:
+    """The same for the same question to the same cluster: what names the checkpoint."""
+    topic, columns = (statement.topic, statement.columns) if isinstance(statement, Insert) else ("", ())
+    cluster = cluster_id(tables.catalog.connection)
+    return f"sql-{identity(cluster, topic, columns, question_of(statement))[:12]}"
 
 
 def _pipeline(
-    following: Following, text: str, sink: Sink, mode: OutputMode, has_state: bool, is_looked_at: bool
+    following: Following, name: str, sink: Sink, mode: OutputMode, has_state: bool, is_looked_at: bool
 ) -> Pipeline:
     options, connection = following.options, following.tables.catalog.connection
-    name = f"sql-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     directory = options.checkpoint or Path.cwd() / "checkpoints" / "sql"
     checkpoint = directory / name
     if is_looked_at and options.checkpoint is None:

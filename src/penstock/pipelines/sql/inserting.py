@@ -1,10 +1,11 @@
 """`INSERT INTO topic SELECT ...`: each row once, also when the driver was killed in the middle and the statement is run
 again.
 
-Before the first row is sent, the insert is written down: an id, and what the question reads, offset by offset. Each
-task writes its rows in one transaction, with a marker under that id (`topic_writing.marker`). The same statement run
-again finds the job, asks the same question of the same offsets in the same tasks, and tasks whose marker is there leave
-their rows. Once all rows are there the job is removed, and the statement is a new insert.
+Before the first row is sent, the insert is written down: an id, what the question reads, offset by offset, and the
+settings of Spark's that decide which task has which rows. Each task writes its rows in one transaction, with a marker
+under that id (`topic_writing.marker`). The same statement run again finds the job, asks the same question of the same
+offsets in the same tasks, and tasks whose marker is there leave their rows. Once all rows are there the job is removed,
+and the statement is a new insert.
 
 A question that may have other rows the next time is written by one task: all rows or none (`repeatable`).
 """
@@ -12,7 +13,8 @@ A question that may have other rows the next time is written by one task: all ro
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,14 +24,26 @@ from penstock.pipelines.observed import count_rows, rows_counted
 from penstock.pipelines.pipeline import Batch, Settings
 from penstock.pipelines.sinks.topic import OpenTopic, TopicSettings, TopicSink
 from penstock.pipelines.spark_settings import temporary_settings
-from penstock.pipelines.sql.jobs import InsertJob, job_file, locked, new_job_id, read_job, remove_job, write_job
+from penstock.pipelines.sql.jobs import (
+    DECIDING,
+    InsertJob,
+    check_continuable,
+    identity,
+    job_file,
+    locked,
+    new_job_id,
+    read_job,
+    remove_job,
+    settings_to_keep,
+    write_job,
+)
 from penstock.pipelines.sql.records import FORMATS, Encoding, EncodingRequest, choose_encoding, find_roles, to_records
 from penstock.pipelines.sql.repeatable import why_not_repeatable
-from penstock.pipelines.sql.snapshots import ask_again, write_snapshot
+from penstock.pipelines.sql.snapshots import ask_again, table_name, write_snapshot
 from penstock.pipelines.sql.statements import Insert
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.pipelines.sql.tables import Tables
     from penstock.pipelines.tables.connection import Connection
@@ -37,7 +51,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SINK_NAME = "insert"
-_SHUFFLE = "spark.sql.shuffle.partitions"
 _COUNT_WAIT_S = 10.0
 _TIMEOUT_S = 30.0
 # Whoever holds the job's lock is the only one alive.
@@ -62,17 +75,31 @@ class Inserted:
     topic: str
     notices: list[str] = field(default_factory=list)
     is_continued: bool = False  # an earlier run of the statement had not come to its end
+    is_all_there: bool = False  # that run had written all rows in one transaction, and they are not counted again
 
 
-def insert(tables: Tables, statement: Insert, options: InsertOptions | None = None) -> Inserted:
-    """Returns when all rows are committed. `statement.query` has its views in it. SqlError says what is missing."""
+def insert(
+    tables: Tables,
+    statement: Insert,
+    options: InsertOptions | None = None,
+    is_cancelled: Callable[[], bool] = lambda: False,
+) -> Inserted:
+    """Returns when all rows are committed. `statement.query` has its views in it. SqlError says what is missing.
+
+    `is_cancelled` is asked before something is done that lasts; jobs of Spark's have to be cancelled as well. What has
+    been begun then stays begun, and the statement run again goes on with it."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     options = options or InsertOptions()
     if options.format not in FORMATS:
         raise SqlError(f"{options.format!r} is no format of schemas", f"There are {', '.join(FORMATS)}.")
+
+    def check_wanted() -> None:
+        if is_cancelled():
+            raise SqlError("cancelled")
+
     try:
-        return _insert(tables, statement, options)
+        return _insert(tables, statement, options, check_wanted)
     except PipelineError:
         raise
     except Exception as error:
@@ -82,23 +109,34 @@ def insert(tables: Tables, statement: Insert, options: InsertOptions | None = No
         raise refused from error
 
 
-def _insert(tables: Tables, statement: Insert, options: InsertOptions) -> Inserted:
+def _insert(tables: Tables, statement: Insert, options: InsertOptions, check_wanted: Callable[[], None]) -> Inserted:
     connection = tables.catalog.connection
+    check_wanted()
     sink = open_topic(tables, statement.topic, options)
-    file = job_file(options.directory, statement.text or statement.query, _cluster_id(sink, connection))
+    name = identity(cluster_id(connection), statement.topic, statement.columns, statement.query)
+    file = job_file(options.directory, name)
     with locked(file):
         job = read_job(file)
-        notices: list[str] = []
         is_continued = job is not None
         if job is None:
-            job, notices = _new_job(tables, statement, options)
+            job, notices = _new_job(tables, statement, options, check_wanted)
+            check_wanted()
             write_job(file, job)
         else:
-            notices.append(f"an earlier run of this statement had not come to its end; it is finished now ({file})")
-        rows = _write(tables, statement, sink, job)
+            check_continuable(job, file, _now_ms(), tables.spark.version)
+            notices = [f"an earlier run of this statement had not come to its end; it is finished now ({file})"]
+        is_all_there = is_continued and _has_whole_marker(sink, job)
+        rows = 0
+        if not is_all_there:
+            rows, said = _write(tables, sink, job, check_wanted)
+            notices += said
         remove_job(file)
         _forget_markers(sink, job)
-    return Inserted(rows, statement.topic, notices, is_continued)
+    return Inserted(rows, statement.topic, notices, is_continued, is_all_there)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def open_topic(tables: Tables, topic: str, options: InsertOptions) -> OpenTopic:
@@ -117,28 +155,51 @@ def open_topic(tables: Tables, topic: str, options: InsertOptions) -> OpenTopic:
     return opened
 
 
-def _new_job(tables: Tables, statement: Insert, options: InsertOptions) -> tuple[InsertJob, list[str]]:
+def _new_job(
+    tables: Tables, statement: Insert, options: InsertOptions, check_wanted: Callable[[], None]
+) -> tuple[InsertJob, list[str]]:
     spark = tables.spark
-    question = tables.ask(statement.query)
+    begun_ms = _now_ms()
+    question = tables.ask(statement.query, is_run=False)  # rows that are read at once would hide that there is a LIMIT
     rows = named(question.frame, statement)
     roles = find_roles(rows.schema, statement.topic)
-    reasons = find_reasons(question.frame)
+    reasons = find_reasons(question.frame, [read.table.name for read in question.reads])
     connection = tables.catalog.connection
     request = EncodingRequest(statement.topic, options.format, options.subject, connection.registry)
+    check_wanted()
     encoding = choose_encoding(rows.schema, roles, request)
     notices = [*question.notices, *said_of(encoding, roles.dropped)]
     if reasons:
         notices.append(f"one task writes all rows in one transaction, because of {', '.join(reasons)}")
     job = InsertJob(
         id=new_job_id(),
-        statement=statement.text,
+        begun_ms=begun_ms,
         topic=statement.topic,
+        query=statement.query,
+        columns=statement.columns,
         reads=write_snapshot(question.reads, spark.sparkContext.defaultParallelism),
-        shuffle_partitions=str(spark.conf.get(_SHUFFLE)),
         is_one_task=bool(reasons),
         encoding=encoding.to_json(),
+        settings=settings_to_keep(_settings_of(spark), spark.sparkContext.defaultParallelism),
+        spark_version=spark.version,
     )
     return job, notices
+
+
+def _settings_of(spark: SparkSession) -> dict[str, str]:
+    """Spark's defaults as well: another version may have others."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    found = {}
+    for name in DECIDING:
+        try:
+            value = spark.conf.get(name)
+        except (PySparkException, Py4JError):  # it has no default and is not set
+            continue
+        if value is not None:
+            found[name] = value
+    return found
 
 
 def said_of(encoding: Encoding, dropped: Sequence[str]) -> list[str]:
@@ -154,20 +215,32 @@ def said_of(encoding: Encoding, dropped: Sequence[str]) -> list[str]:
     return said
 
 
-def _write(tables: Tables, statement: Insert, sink: OpenTopic, job: InsertJob) -> int:
-    spark = tables.spark
-    with temporary_settings(spark, {_SHUFFLE: job.shuffle_partitions}):
-        rows = named(ask_again(spark, tables.catalog.connection, statement.query, job.reads), statement)
-        roles = find_roles(rows.schema, statement.topic)
+def _write(tables: Tables, sink: OpenTopic, job: InsertJob, check_wanted: Callable[[], None]) -> tuple[int, list[str]]:
+    """How many rows there are, and what is to be said about those that are left out."""
+    spark, connection = tables.spark, tables.catalog.connection
+    is_counted = connection.bad_rows == "skip"
+    skipped = [spark.sparkContext.accumulator(0) for _ in job.reads] if is_counted else []
+    statement = Insert(job.topic, job.query, job.columns)
+    with temporary_settings(spark, job.settings):
+        rows = named(ask_again(spark, connection, job.query, job.reads, skipped), statement)
+        roles = find_roles(rows.schema, job.topic)
         if job.is_one_task:
             # In the order of the question: parts are read one after the other, and computed by several tasks before.
             rows = rows.coalesce(1)
         counted, observed = count_rows(rows)
+        records = to_records(counted, roles, Encoding.of_json(job.encoding))
+        check_wanted()
         try:
-            sink.write(to_records(counted, roles, Encoding.of_json(job.encoding)), Batch(job.id, statement.topic, 0))
+            sink.write(records, Batch(job.id, job.topic, 0))
         finally:
             sink.close()
-        return rows_counted(observed, _COUNT_WAIT_S) or 0
+        number = rows_counted(observed, _COUNT_WAIT_S) or 0
+    left_out = [
+        f"{count.value:,} rows of {table_name(read, connection)} do not decode and were left out"
+        for read, count in zip(job.reads, skipped, strict=False)
+        if count.value
+    ]
+    return number, left_out
 
 
 def named(rows: DataFrame, statement: Insert) -> DataFrame:
@@ -183,28 +256,42 @@ def named(rows: DataFrame, statement: Insert) -> DataFrame:
     return rows.toDF(*statement.columns)
 
 
-def find_reasons(rows: DataFrame) -> list[str]:
-    """Why the rows may be others when the question is asked again; none where they are the same."""
+def find_reasons(rows: DataFrame, tables: Sequence[str] = ()) -> list[str]:
+    """Why the rows may be others when the question is asked again; none where they are the same. `tables` are those
+    whose offsets are fixed."""
     execution = rows._jdf.queryExecution()
     analyzed = execution.analyzed()
     return why_not_repeatable(
         str(analyzed.toJSON()),
         str(execution.optimizedPlan().toJSON()),
         is_deterministic=bool(analyzed.deterministic()),
+        tables=tables,
     )
 
 
-def _cluster_id(sink: OpenTopic, connection: Connection) -> str:
+def cluster_id(connection: Connection) -> str:
     """The same by whatever address the cluster is reached."""
     from confluent_kafka import KafkaException
 
     from penstock.pipelines.topic_writing.clients import open_admin
 
+    settings = Settings(bootstrap_servers=connection.bootstrap_servers, kafka=connection.kafka)
+    clients = OpenTopic(TopicSink("any", name=SINK_NAME), settings).options(Batch("", "", 0)).client_settings
     try:
-        found = open_admin(sink.options(Batch("", "", 0)).client_settings).list_topics(timeout=_TIMEOUT_S)
+        return str(open_admin(clients).list_topics(timeout=_TIMEOUT_S).cluster_id)
     except KafkaException as error:
         raise SqlError(f"no answer from {connection.bootstrap_servers}: {error.args[0].str()}") from error
-    return str(found.cluster_id)
+
+
+def _has_whole_marker(sink: OpenTopic, job: InsertJob) -> bool:
+    """Whether there was one task and it has committed: the run before ended between that and the removal of its job."""
+    from penstock.pipelines.topic_writing.clients import open_admin
+    from penstock.pipelines.topic_writing.marker import task_counts
+    from penstock.pipelines.topic_writing.markers import read_markers_of_sink
+
+    settings = sink.options(Batch(job.id, "", 0)).client_settings
+    found = read_markers_of_sink(open_admin(settings), settings, job.id, SINK_NAME, job.topic, _OPEN_TRANSACTION_S)
+    return 1 in task_counts([marker for marker in found.values() if marker is not None], 0)
 
 
 def _forget_markers(sink: OpenTopic, job: InsertJob) -> None:

@@ -11,29 +11,37 @@ import hashlib
 import json
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from penstock.pipelines.errors import SqlError
 
 # Changes when older files would be read wrongly.
-_VERSION = 1
+_VERSION = 2
+# Brokers forget the markers of rows that are there: after offsets.retention.minutes, which is 7 days unless somebody
+# has set it. A day is left for clocks that differ, and for the insert itself.
+LONGEST_PAUSE_MS = 6 * 24 * 3600 * 1000
+_HOUR_MS = 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class InsertJob:
     id: str
-    statement: str
+    begun_ms: int
     topic: str
+    query: str  # with its views in it
+    columns: tuple[str, ...]
     # Of each topic that is read: the table, columns, and offsets of each task, as `snapshots` writes them.
     reads: tuple[dict[str, Any], ...]
-    shuffle_partitions: str
     is_one_task: bool
     # The schema of keys and values, as `records` writes them.
     encoding: dict[str, Any]
+    # Of Spark: what decides which rows are in which task, and what they are.
+    settings: dict[str, str] = field(default_factory=dict)
+    spark_version: str = ""
 
     def to_json(self) -> str:
         document = {"version": _VERSION, **{name: getattr(self, name) for name in self.__slots__}}
@@ -45,7 +53,8 @@ class InsertJob:
         document = json.loads(text)
         if document.pop("version") != _VERSION:
             raise ValueError("it was written by another version of penstock")
-        return cls(**{**document, "reads": tuple(document["reads"])})
+        lists = {name: tuple(document[name]) for name in ("reads", "columns")}
+        return cls(**{**document, **lists})
 
 
 def new_job_id() -> str:
@@ -53,10 +62,58 @@ def new_job_id() -> str:
     return f"sql-{uuid.uuid4().hex}"
 
 
-def job_file(directory: Path, statement: str, cluster: str) -> Path:
-    """`cluster` is the id that the cluster has of itself. The statement counts as it is written."""
-    digest = hashlib.sha256(f"{cluster}\n{statement}".encode()).hexdigest()[:16]
-    return directory / f"{digest}.insert.json"
+def identity(cluster: str, topic: str, columns: Sequence[str], query: str) -> str:
+    """A digest of what an insert does. `cluster` is the id that the cluster has of itself; `query` has its views in it:
+    with another view it is another insert."""
+    whole = json.dumps([cluster, topic, list(columns), query])
+    return hashlib.sha256(whole.encode()).hexdigest()[:16]
+
+
+def job_file(directory: Path, identity: str) -> Path:
+    return directory / f"{identity}.insert.json"
+
+
+def check_continuable(job: InsertJob, file: Path, now_ms: int, spark_version: str) -> None:
+    """SqlError where running the insert again might leave rows out or write some twice."""
+    begin_anew = f"Look which rows {job.topic} has. Delete {file} to insert all rows anew; those that are there stay."
+    age_ms = now_ms - job.begun_ms
+    if age_ms > LONGEST_PAUSE_MS:
+        raise SqlError(
+            f"the insert was begun {age_ms // _HOUR_MS // 24} days ago and did not come to its end; by now brokers may"
+            " have forgotten which of its rows are there",
+            begin_anew,
+        )
+    if not job.is_one_task and job.spark_version != spark_version:
+        raise SqlError(
+            f"the insert was begun with Spark {job.spark_version}, and {spark_version} may deal its rows out otherwise",
+            f"Finish it with Spark {job.spark_version}. Or else: {begin_anew}",
+        )
+
+
+def settings_to_keep(found: Mapping[str, str], parallelism: int) -> dict[str, str]:
+    """What of a session's settings is kept with a job. Spark cuts numbers and values into as many tasks as there are
+    cores, unless the session says how many."""
+    return {_LEAVES: str(parallelism), _EXCLUDED: ""} | {name: found[name] for name in DECIDING if name in found}
+
+
+_LEAVES = "spark.sql.leafNodeDefaultParallelism"
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+# They decide how rows are dealt out to tasks, or what an expression gives. All can be changed in a session.
+DECIDING = (
+    _LEAVES,
+    "spark.sql.shuffle.partitions",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.join.preferSortMergeJoin",
+    "spark.sql.shuffledHashJoinFactor",
+    "spark.sql.requireAllClusterKeysForCoPartition",
+    "spark.sql.cbo.enabled",
+    "spark.sql.cbo.joinReorder.enabled",
+    _EXCLUDED,
+    "spark.sql.session.timeZone",
+    "spark.sql.ansi.enabled",
+    "spark.sql.caseSensitive",
+    "spark.sql.legacy.timeParserPolicy",
+)
 
 
 @contextmanager
@@ -69,16 +126,28 @@ def locked(file: Path) -> Iterator[None]:
     except OSError as error:
         raise SqlError(f"the checkpoint directory {file.parent} cannot be used: {error}") from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise SqlError(
-            "the same statement is being run by another process", "Wait for its end; then this is a new insert."
-        ) from None
-    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _refusal(os.pread(handle, 32, 0)) from None
+        os.truncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
         yield
     finally:
         os.close(handle)
+
+
+def _refusal(holder: bytes) -> SqlError:
+    """`holder` is the process that has the lock, as it wrote itself down."""
+    if holder == str(os.getpid()).encode():
+        return SqlError(
+            "an earlier run of this statement is about to end, and has not ended yet",
+            "Run it again in a moment: it goes on where that run has come to.",
+        )
+    which = f" (process {holder.decode()})" if holder.isdigit() else ""
+    return SqlError(
+        f"the same statement is being run by another process{which}", "Wait for its end; then this is a new insert."
+    )
 
 
 def read_job(file: Path) -> InsertJob | None:
@@ -103,15 +172,27 @@ def write_job(file: Path, job: InsertJob) -> None:
             opened.flush()
             os.fsync(opened.fileno())
         os.replace(new, file)
-        directory = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        _sync_directory(file.parent)
     except OSError as error:
         raise SqlError(f"the file {file} cannot be written: {error}") from error
 
 
 def remove_job(file: Path) -> None:
-    """The lock's file stays: another process may be about to lock it."""
-    file.unlink(missing_ok=True)
+    """For good, before the markers of its rows are deleted: a job that is back without them would be written again.
+    The lock's file stays: another process may be about to lock it."""
+    try:
+        file.unlink(missing_ok=True)
+        _sync_directory(file.parent)
+    except OSError as error:
+        raise SqlError(
+            f"all rows are written, and the file {file} cannot be removed: {error}",
+            "Remove it before the statement is run again: that would be the same insert, which is done.",
+        ) from error
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,7 +1,8 @@
 """Rows of a question as records of a topic: which columns are the key, the headers and the partition, and how the
 others become the value.
 
-    _key        the key: text and bytes as they are, a record by its schema or as JSON, others as their text
+    _key        the key: by the schema of the topic's keys if they have one; a record by one that is derived, or as
+                JSON; text and bytes as they are, others as their text
     _headers    array<struct<key: string, value: binary>>
     _partition  int
     _offset, _timestamp   left out: brokers and producers give them
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from penstock.client.registry import (
     ReferencedSchema,
@@ -172,7 +173,9 @@ def _choose(
     from pyspark.sql.types import StructField, StructType
 
     nullable = StructType([StructField(column.name, column.dataType) for column in columns.fields])
-    derived = SchemaRequest(subject, latest or FORMATS[request.format], name=_record_name(request.topic))
+    # The latest version's name: registries take a record of another name for another record.
+    name = _record_name(request.topic) if latest is None else None
+    derived = SchemaRequest(subject, latest or FORMATS[request.format], name=name)
     if latest is None:
         return register_schema(client, derived, nullable)
     try:
@@ -191,16 +194,26 @@ def _choose(
 def _choose_key(
     client: RegistryClient, columns: StructType, roles: Roles, request: EncodingRequest
 ) -> SinkSchema | None:
-    """Keys that are records have a schema."""
+    """Keys have the schema that the topic's keys have. Without one, records get one, and others are as they are."""
     from pyspark.sql.types import StructType
 
     if roles.key is None:
         return None
-    kind = columns[roles.key].dataType
-    if not isinstance(kind, StructType):
+    kind, subject = columns[roles.key].dataType, f"{request.topic}-key"
+    latest = _latest_type(client, subject)
+    if isinstance(kind, StructType):
+        return _choose(client, subject, latest, kind, request)
+    if latest is None:
         return None
-    subject = f"{request.topic}-key"
-    return _choose(client, subject, _latest_type(client, subject), kind, request)
+    try:
+        # Of columns it asks the type alone, and that of one column is as good.
+        return register_schema(client, SchemaRequest(subject, latest, is_latest=True), cast("StructType", kind))
+    except PipelineError as unfit:
+        raise SqlError(
+            f"the column {roles.key} is {kind.simpleString()} and does not fit the latest schema of {subject}:"
+            f" {unfit.message}",
+            f"Readers of {request.topic} expect keys of that schema: give {roles.key} its type, by CAST for one.",
+        ) from unfit
 
 
 def _latest_type(client: RegistryClient, subject: str) -> SchemaType | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 _CLASS = re.compile(r'"class":"[\w.]*\.(\w+)\$?"')
@@ -17,9 +17,8 @@ _CLASS = re.compile(r'"class":"[\w.]*\.(\w+)\$?"')
 _STEADY = frozenset(
     {
         "Aggregate", "ArrowEvalPython", "BatchEvalPython", "Distinct", "Expand", "Filter", "Generate", "Join",
-        "LocalRelation", "MapInArrow",
-        "OneRowRelation",
-        "Project", "Range", "RepartitionByExpression", "SubqueryAlias", "Union",
+        "LocalRelation", "MapInArrow", "OneRowRelation", "Project",
+        "Range", "RepartitionByExpression", "SubqueryAlias", "Union",
     }
 )  # fmt: skip
 # Their results do not depend on the order in which rows come.
@@ -40,19 +39,30 @@ _WORDS = {
     "InMemoryRelation": "rows that are cached, and may be others later",
     "LogicalRDD": "a table of the session, which may change meanwhile",
 }
+# Spark may optimize them away, in a way that depends on what it has read.
+_ANALYZED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sample", "Window"})
+# What tasks that read a snapshot are called in plans (`tables.scan`).
+_READ = "topic:"
 _TIMES = frozenset({"CurrentTimestamp", "CurrentDate", "LocalTimestamp", "CurrentTime", "Now"})
 _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "DynamicPruningSubquery"})
 
 
-def why_not_repeatable(analyzed_json: str, optimized_json: str, *, is_deterministic: bool) -> list[str]:
+def why_not_repeatable(
+    analyzed_json: str, optimized_json: str, *, is_deterministic: bool, tables: Collection[str] = ()
+) -> list[str]:
     """What in a question may give other rows the next time, in words; empty where nothing does. Plans are Spark's own,
-    as their toJSON writes them."""
+    as their toJSON writes them. `tables` are those of the snapshot; other views are the session's."""
     reasons = [] if is_deterministic else ["a function such as rand()"]
     classes = set(_CLASS.findall(analyzed_json))
     if classes & _TIMES:
         reasons.append("the current time")
     if set(_CLASS.findall(optimized_json)) & _SUBQUERIES:
         reasons.append("a subquery as a value")
+    analyzed = list(_objects(json.loads(analyzed_json)))
+    kinds = [kind for each in analyzed if (kind := _name_of(each)) in _ANALYZED]
+    reasons += [_WORDS[kind] for kind in kinds]
+    reasons += [f"the view {name} of the session, which may change meanwhile" for name in _views(analyzed, tables)]
+    reasons += [f"the function {name}" for name in _foreign_functions(analyzed)]
     nodes = [node["class"].rpartition(".")[2] for node in json.loads(optimized_json)]
     reasons += [_WORDS.get(node, node) for node in nodes if node not in _STEADY]
     reasons += [f"the function {name}" for name in _aggregates(optimized_json) if name not in _STEADY_AGGREGATES]
@@ -63,18 +73,43 @@ def why_not_repeatable(analyzed_json: str, optimized_json: str, *, is_determinis
     return list(dict.fromkeys(reasons))
 
 
-def _aggregates(plan_json: str) -> Iterator[str]:
-    def visit(value: Any) -> Iterator[str]:
-        if isinstance(value, dict):
-            name = str(value.get("class", ""))
-            if name.startswith(_AGGREGATES) and name != _AGGREGATES + "AggregateExpression":
-                yield name.removeprefix(_AGGREGATES).rstrip("$")
-            for inner in value.values():
-                yield from visit(inner)
-        elif isinstance(value, list):
-            for inner in value:
-                yield from visit(inner)
+def _views(plan: list[dict[str, Any]], tables: Collection[str]) -> Iterator[str]:
+    ours = {name.lower() for name in tables}
+    for node in plan:
+        if _name_of(node) == "View":
+            name = str(node["desc"]["identifier"]["table"])
+            if name.lower() not in ours:
+                yield name
 
-    # Modes of an aggregation, such as Complete, are objects of the same package.
-    found = visit(json.loads(plan_json))
-    return (name for name in found if name not in {"Complete", "Partial", "PartialMerge", "Final"})
+
+def _foreign_functions(plan: list[dict[str, Any]]) -> Iterator[str]:
+    """Functions over whole partitions that read no snapshot: what they give may depend on anything."""
+    for node in plan:
+        if _name_of(node) in ("MapInArrow", "MapInPandas"):
+            name = str(node["functionExpr"][0].get("name", ""))
+            if not name.startswith(_READ):
+                yield name
+
+
+def _aggregates(plan_json: str) -> Iterator[str]:
+    for each in _objects(json.loads(plan_json)):
+        name = str(each.get("class", ""))
+        if name.startswith(_AGGREGATES) and name != _AGGREGATES + "AggregateExpression":
+            found = name.removeprefix(_AGGREGATES).rstrip("$")
+            # Modes of an aggregation are objects of the same package.
+            if found not in {"Complete", "Partial", "PartialMerge", "Final"}:
+                yield found
+
+
+def _name_of(node: dict[str, Any]) -> str:
+    return str(node.get("class", "")).rpartition(".")[2]
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """All that a plan has in it, expressions and the plans of subqueries as well."""
+    if isinstance(value, dict):
+        yield value
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _objects(inner)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.types import TopicPartition
@@ -16,6 +17,7 @@ from penstock.pipelines.tables.definition import read_table, write_table
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
 
 if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.pipelines.sql.reads import TableRead
@@ -26,18 +28,30 @@ def write_snapshot(reads: Sequence[TableRead], cores: int) -> tuple[dict[str, An
     return tuple(_write(read, cores) for read in reads)
 
 
-def ask_again(spark: SparkSession, connection: Connection, text: str, snapshot: Sequence[dict[str, Any]]) -> DataFrame:
+def ask_again(
+    spark: SparkSession,
+    connection: Connection,
+    text: str,
+    snapshot: Sequence[dict[str, Any]],
+    skipped: Sequence[Accumulator[int]] = (),
+) -> DataFrame:
+    """`skipped` counts rows that do not decode, one for each table or none."""
     session = OwnSession(spark)
-    for document in snapshot:
-        name = read_table(document["table"], connection.registry).name
-        session.put_view(name, read_again(spark, connection, document))
+    for document, count in zip_longest(snapshot, skipped):
+        session.put_view(table_name(document, connection), read_again(spark, connection, document, count))
     return session.frame(session.analyze(text))
 
 
-def read_again(spark: SparkSession, connection: Connection, document: dict[str, Any]) -> DataFrame:
+def table_name(document: dict[str, Any], connection: Connection) -> str:
+    return read_table(document["table"], connection.registry).name
+
+
+def read_again(
+    spark: SparkSession, connection: Connection, document: dict[str, Any], skipped: Accumulator[int] | None = None
+) -> DataFrame:
     """One table of the snapshot."""
     scan = scan_of(document, connection)
-    return _all_columns(frame(spark, scan), scan)
+    return _all_columns(frame(spark, scan, skipped), scan)
 
 
 def scan_of(document: dict[str, Any], connection: Connection) -> TableScan:

@@ -33,7 +33,8 @@ class Token:
     def value(self) -> str:
         """Without quotes."""
         if self.kind is Kind.NAME:
-            return self.text.strip("`").replace("``", "`")
+            is_closed = self.text.count("`") % 2 == 0  # else the text of SQL ends in it
+            return self.text[1 : -1 if is_closed else None].replace("``", "`")
         if self.kind is Kind.TEXT:
             return self.text.lstrip("rR")[1:].removesuffix(self.text[-1])
         return self.text

@@ -6,18 +6,29 @@ the question: its conditions are pushed down, and its topics are of the same sna
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.pipelines.errors import SqlError
 from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.statements import CreateView, DropView, parse_statement, split_statements
-from penstock.pipelines.sql.tokens import Kind, tokens_of
+from penstock.pipelines.sql.tokens import Kind, Token, tokens_of
 
 DEFAULT_FILE = Path("~/.config/penstock/views.sql")
+# A table's name follows these, and a comma or a parenthesis in their clause.
+_BEFORE_TABLES = frozenset({"FROM", "JOIN", "LATERAL"})
+# Expressions follow, until the next of the words above.
+_BEFORE_EXPRESSIONS = frozenset(
+    {
+        "SELECT", "WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "LIMIT", "OFFSET", "WINDOW",
+        "QUALIFY", "UNION", "EXCEPT", "INTERSECT", "MINUS",
+    }
+)  # fmt: skip
 _HEAD = "-- Views of `penstock sql`. May be edited: one CREATE VIEW after the other, each ends with a semicolon.\n"
 
 
@@ -39,30 +50,30 @@ class Views:
 
     def create(self, statement: CreateView) -> bool:
         """Whether the file was changed: it is not where the view is there and IF NOT EXISTS was said."""
-        self._read()
-        name = self.name_of(statement.name)
-        if name is not None and statement.if_not_exists:
-            return False
-        if name is not None and not statement.is_replacing:
-            raise SqlError(f"there is a view {name} already", "Use CREATE OR REPLACE VIEW, or DROP VIEW first.")
-        queries = {**self.queries, name or statement.name: statement.query}
-        check_cycle(name or statement.name, queries)
-        self._write(queries)
+        with self._alone():
+            name = self.name_of(statement.name)
+            if name is not None and statement.if_not_exists:
+                return False
+            if name is not None and not statement.is_replacing:
+                raise SqlError(f"there is a view {name} already", "Use CREATE OR REPLACE VIEW, or DROP VIEW first.")
+            queries = {**self.queries, name or statement.name: statement.query}
+            check_cycle(name or statement.name, queries)
+            self._write(queries)
         return True
 
     def drop(self, statement: DropView) -> bool:
         """Whether there was such a view."""
-        self._read()
-        name = self.name_of(statement.name)
-        if name is None:
-            if statement.if_exists:
-                return False
-            known = f"There are {', '.join(self.queries)}." if self.queries else "There are none."
-            raise SqlError(f"there is no view {statement.name}", known)
-        users = [user for user, query in self.queries.items() if user != name and name in used(query, self.queries)]
-        if users:
-            raise SqlError(f"the view {name} is used by {', '.join(users)}", "Drop or replace those first.")
-        self._write({other: query for other, query in self.queries.items() if other != name})
+        with self._alone():
+            name = self.name_of(statement.name)
+            if name is None:
+                if statement.if_exists:
+                    return False
+                known = f"There are {', '.join(self.queries)}." if self.queries else "There are none."
+                raise SqlError(f"there is no view {statement.name}", known)
+            users = [user for user, query in self.queries.items() if user != name and name in used(query, self.queries)]
+            if users:
+                raise SqlError(f"the view {name} is used by {', '.join(users)}", "Drop or replace those first.")
+            self._write({other: query for other, query in self.queries.items() if other != name})
         return True
 
     def name_of(self, name: str) -> str | None:
@@ -72,6 +83,23 @@ class Views:
     def expand(self, query: str) -> str:
         """The question with the views that it uses in front of it."""
         return expand(query, self.queries)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Reads the file and lets no other shell change it meanwhile. The directory is locked, because the file is
+        replaced by each change."""
+        try:
+            directory = self.file.resolve().parent
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = os.open(directory, os.O_RDONLY)
+        except OSError as error:
+            raise SqlError(f"the file of views {self.file} cannot be written: {error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._read()
+            yield
+        finally:
+            os.close(handle)
 
     def _read(self) -> None:
         """Another shell may have changed the file."""
@@ -103,10 +131,9 @@ class Views:
         it."""
         text = _HEAD + "".join(f"\nCREATE VIEW {quote(name)} AS\n{query}\n;\n" for name, query in queries.items())
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
             if self.wrong:
                 self.file.with_suffix(".sql.before").write_bytes(self.file.read_bytes())
-            _write_atomically(self.file, text)
+            _write_atomically(self.file.resolve(), text)  # a link stays a link
         except OSError as error:
             raise SqlError(f"the file of views {self.file} cannot be written: {error}") from error
         self.queries, self.wrong = dict(queries), []
@@ -128,11 +155,38 @@ def expand(query: str, views: Mapping[str, str]) -> str:
 
 
 def used(query: str, views: Mapping[str, str]) -> list[str]:
-    """Views whose names occur in the question. A column may have such a name: then the view is named without need, and
-    Spark leaves it out."""
+    """Views whose names stand where the question names a table."""
     names = {name.lower(): name for name in views}
-    found = (names.get(token.value.lower()) for token in tokens_of(query) if token.kind in (Kind.WORD, Kind.NAME))
+    found = (names.get(token.value.lower()) for token in _tables_of(tokens_of(query)))
     return list(dict.fromkeys(name for name in found if name is not None))
+
+
+def _tables_of(tokens: list[Token]) -> Iterator[Token]:
+    """Names where tables can stand, and perhaps a few more: a view too many is one that Spark leaves out. Outside of
+    FROM all names are columns and functions."""
+    is_list = [False]  # of each parenthesis that is open: whether it is a list of tables
+    for number, token in enumerate(tokens):
+        before = tokens[number - 1] if number else None
+        after = tokens[number + 1].text if number + 1 < len(tokens) else ""
+        follows_table = before is not None and before.word == "TABLE"
+        word, is_first = token.word, _is_first(tokens, number) and is_list[-1]
+        if token.text == "(":
+            is_list.append(is_first or follows_table)
+        elif token.text == ")":
+            is_list[-2:] = is_list[-2:-1] or [False]
+        elif word in _BEFORE_TABLES:
+            # `a IS DISTINCT FROM b` compares.
+            is_list[-1] = before is None or before.word != "DISTINCT"
+        elif word in _BEFORE_EXPRESSIONS or (token.text == "|" and after == ">"):
+            is_list[-1] = False
+        elif token.kind in (Kind.WORD, Kind.NAME) and after not in (".", "(") and (is_first or follows_table):
+            yield token
+
+
+def _is_first(tokens: list[Token], number: int) -> bool:
+    """Whether what stands there begins an item of its list."""
+    before = tokens[number - 1] if number else None
+    return before is None or before.word in _BEFORE_TABLES or before.text in (",", "(")
 
 
 def check_cycle(name: str, views: Mapping[str, str]) -> None:

@@ -20,6 +20,7 @@ from penstock.pipelines.sql.statements import (
     parse_statement,
     split_statements,
 )
+from penstock.pipelines.sql.tokens import tokens_of
 
 SCRIPTS: list[tuple[str, list[str]]] = [
     ("", []),
@@ -138,3 +139,8 @@ def test_the_place_is_named_when_a_statement_of_ours_does_not_go_on_so(text: str
     with pytest.raises(SqlError) as raised:
         parse_statement(text)
     assert said in raised.value.message
+
+
+@pytest.mark.parametrize(("text", "name"), [("`a``b`", "a`b"), ("```a```", "`a`"), ("````", "`"), ("`open", "open")])
+def test_a_name_keeps_its_own_backquotes_when_those_around_it_are_taken_away(text: str, name: str) -> None:
+    assert [token.value for token in tokens_of(text)] == [name]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from penstock.pipelines.errors import SqlError
 from penstock.pipelines.sql.statements import CreateView, DropView
-from penstock.pipelines.sql.views import Views, expand
+from penstock.pipelines.sql.views import Views, expand, used
 
 
 @pytest.fixture
@@ -110,3 +111,42 @@ VIEWS = {"a": "SELECT * FROM topic", "b": "SELECT * FROM a", "orders": "SELECT *
 )
 def test_a_question_has_its_views_in_front_when_it_uses_any(query: str, expected: str) -> None:
     assert expand(query, VIEWS) == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "is_used"),
+    [
+        ("SELECT total FROM orders", False),
+        ("SELECT a, total, f(total) FROM orders o WHERE total > 1 GROUP BY a, total ORDER BY 1, total", False),
+        ("SELECT a IS DISTINCT FROM total FROM orders AS total JOIN b ON total.x = b.x AND f(a, total)", False),
+        ("SELECT * FROM a JOIN b USING (total)", False),
+        ("FROM orders |> EXTEND a, total", False),
+        ("SELECT * FROM a WHERE x IN (SELECT y, total FROM b)", False),
+        ("SELECT * FROM other.total", False),
+        ("SELECT * FROM Total t", True),
+        ("SELECT * FROM a JOIN b ON f(a.x, b.x), `total`", True),
+        ("SELECT * FROM a TABLESAMPLE (5 ROWS), total", True),
+        ("SELECT * FROM (a CROSS JOIN (total JOIN b))", True),
+        ("SELECT 1 FROM a WHERE x IN (SELECT y FROM total)", True),
+        ("SELECT 1 UNION ALL TABLE total", True),
+        ("SELECT * FROM f(TABLE(total))", True),
+        ("WITH x AS (FROM total) SELECT * FROM x", True),
+    ],
+)
+def test_a_view_is_used_when_its_name_stands_for_a_table(query: str, is_used: bool) -> None:
+    assert used(query, {"total": "SELECT 1"}) == ["total"] * is_used
+
+
+def test_a_link_stays_when_the_file_of_views_is_one(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    link = tmp_path / "views.sql"
+    link.symlink_to(tmp_path / "kept" / "real.sql")
+    Views.load(link).create(CreateView("a", "SELECT 1"))
+    assert link.is_symlink()
+    assert Views.load(tmp_path / "kept" / "real.sql").queries == {"a": "SELECT 1"}
+
+
+def test_no_view_is_lost_when_shells_make_some_at_once(file: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: Views.load(file).create(CreateView(f"v{number}", "SELECT 1")), range(24)))
+    assert len(Views.load(file).queries) == 24

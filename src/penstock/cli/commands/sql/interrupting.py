@@ -5,7 +5,9 @@ The question runs on a thread, because the main thread has to be there when Ctrl
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -13,7 +15,8 @@ Result = TypeVar("Result")
 
 # Often enough for Ctrl-C to feel immediate where waiting is not interrupted by itself.
 _LOOK_SECONDS = 0.2
-# Spark ends its tasks in less. What goes on after that, a plan for one, ends by itself and is not heard of again.
+# Spark ends its tasks in less. What goes on after that, a plan for one, ends by itself and is not heard of again: it
+# knows that it is cancelled before it does something that lasts.
 _PATIENCE_SECONDS = 3.0
 
 
@@ -26,16 +29,21 @@ def run_interruptibly(work: Callable[[], Result], cancel: Callable[[], None]) ->
     task = _Task(work)
     task.start()
     try:
-        while task.is_alive():
-            task.join(_LOOK_SECONDS)
-    except KeyboardInterrupt:
-        try:
-            cancel()
-            task.join(_PATIENCE_SECONDS)
-        except KeyboardInterrupt:
+        while not task.done.wait(_LOOK_SECONDS):
             pass
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt):
+            _end(task, cancel)
         raise CancelledError from None
     return task.result()
+
+
+def _end(task: _Task[Result], cancel: Callable[[], None]) -> None:
+    """Says it again while the task goes on: it may have begun with nothing to cancel yet."""
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while not task.done.is_set() and time.monotonic() < deadline:
+        cancel()
+        task.done.wait(_LOOK_SECONDS)
 
 
 class _Task(threading.Thread, Generic[Result]):
@@ -44,12 +52,16 @@ class _Task(threading.Thread, Generic[Result]):
         self._work = work
         self._results: list[Result] = []
         self._error: BaseException | None = None
+        # A `join` that Ctrl-C interrupts takes the thread for one that has ended.
+        self.done = threading.Event()
 
     def run(self) -> None:
         try:
             self._results.append(self._work())
         except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
             self._error = error
+        finally:
+            self.done.set()
 
     def result(self) -> Result:
         if self._error is not None:
