@@ -93,11 +93,11 @@ def test_the_output_mode_is_the_first_that_the_question_allows(tables: Tables, t
     assert mode_of(tables, f"SELECT _key, count(*) FROM `{topic}` GROUP BY _key") == "update"
     assert mode_of(tables, f"SELECT _key, count(*) AS n FROM `{topic}` GROUP BY _key ORDER BY n") == "complete"
     assert mode_of(tables, windows) == "update"
-    assert mode_of(tables, windows, watermarks={topic: ("_timestamp", "1 minute")}) == "append"
+    assert mode_of(tables, windows, watermarks={topic: ("_timestamp", "1 minute")}) == "update"
     assert mode_of(tables, windows, parquet="/tmp/nowhere") == "append"
     assert mode_of(tables, windows, mode="complete") == "complete"
     clause = f"`{topic}` WATERMARK _timestamp DELAY OF INTERVAL 1 MINUTE"
-    assert mode_of(tables, windows.replace(f"`{topic}`", clause)) == "append"
+    assert mode_of(tables, windows.replace(f"`{topic}`", clause), parquet="/tmp/nowhere") == "append"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -22,6 +21,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.pipelines.sql.tables import Tables, register
+from tests.pipelines.duckdb_answers import ask_duckdb
 
 _ORDERS, _CHANGES = 2_400, 400
 _DAY = datetime(2026, 3, 14, tzinfo=UTC)
@@ -93,8 +93,8 @@ QUESTIONS = {
 @dataclass(frozen=True)
 class Asked:
     tables: Tables
-    duck: duckdb.DuckDBPyConnection
     countries: str
+    expected: dict[str, list[tuple[Any, ...]]]  # by question
 
 
 def _orders() -> list[dict[str, Any]]:
@@ -129,12 +129,8 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         _write_topics(broker.bootstrap_servers, registry.url)
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
         try:
-            with (
-                register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables,
-                duckdb.connect() as duck,
-            ):
-                _load(duck)
-                yield Asked(tables, duck, countries)
+            with register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables:
+                yield Asked(tables, countries, _answers(countries))
         finally:
             spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
@@ -169,28 +165,31 @@ def _field(topic: str) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE)
 
 
-def _load(duck: duckdb.DuckDBPyConnection) -> None:
+def _answers(countries: str) -> dict[str, list[tuple[Any, ...]]]:
     rows = [{"channel": None, **each, "_key": each["customer"], "_timestamp": each["at"]} for each in _orders()]
-    duck.execute("SET TimeZone = 'UTC'")
-    duck.register("orders", pa.Table.from_pylist(rows))
     changes = [
         {"_key": key, "number": number, "is_gone": value is None, **(value or {"name": None, "level": None})}
         for number, (key, value) in enumerate(_changes())
     ]
-    duck.register("changes", pa.Table.from_pylist(changes))
-    duck.execute(
+    latest = (
         "CREATE VIEW customers_latest AS SELECT _key, name, level FROM changes"
         " QUALIFY row_number() OVER (PARTITION BY _key ORDER BY number DESC) = 1 AND NOT is_gone"
     )
+    return ask_duckdb(
+        {"orders": pa.Table.from_pylist(rows), "changes": pa.Table.from_pylist(changes)},
+        ["SET TimeZone = 'UTC'", latest],
+        {about: _in_words_of(_DUCKDB, about, countries) for about in QUESTIONS},
+    )
+
+
+def _in_words_of(words: dict[str, str], about: str, countries: str) -> str:
+    return QUESTIONS[about].format(**words).replace("{path}", countries)
 
 
 @pytest.mark.parametrize("about", QUESTIONS)
 def test_the_answer_is_the_one_of_another_engine(asked: Asked, about: str) -> None:
-    question, other = (
-        QUESTIONS[about].format(**words).replace("{path}", asked.countries) for words in (_SPARK, _DUCKDB)
-    )
-    found = [tuple(row) for row in asked.tables.sql(question).collect()]
-    expected = asked.duck.execute(other).fetchall()
+    found = [tuple(row) for row in asked.tables.sql(_in_words_of(_SPARK, about, asked.countries)).collect()]
+    expected = asked.expected[about]
     assert expected
     assert sorted(map(_comparable, found)) == sorted(map(_comparable, expected))
 

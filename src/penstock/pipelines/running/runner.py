@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -241,8 +241,11 @@ class Run:
         )
 
     def _stop_queries(self) -> None:
+        from py4j.protocol import Py4JError
+
         for running in self.queries:
-            running.query.stop()
+            with suppress(Py4JError):  # Java has ended before: a signal to the whole process group reaches it, too
+                running.query.stop()
         for end in self._followers:
             end()
         self._followers.clear()

@@ -138,12 +138,11 @@ class Conversation:
     def follow(
         self, text: str, show: Callable[[Rows], object], options: FollowOptions, tell: Callable[[str], None]
     ) -> Run:
-        """A run that is started; `show` is given the rows of each batch that has some, on a thread of the run."""
+        """A run that is started; `show` is given the rows of each batch, of which there may be none, on a thread of
+        the run."""
 
         def on_batch(frame: DataFrame, _: int) -> None:
-            rows = FrameRows(frame, lambda error: self._explain(error, text))
-            if rows.head(1).num_rows:
-                show(rows)
+            show(FrameRows(frame, lambda error: self._explain(error, text)))
 
         statement = parse_statement(text)
         if isinstance(statement, Insert):

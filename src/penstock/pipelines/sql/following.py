@@ -7,7 +7,7 @@ start. The question runs as a pipeline: what goes to a topic or to files is ther
 Output mode: the first that Spark allows for the question of append (rows are final when they come: the watermark has
 passed them), update (a group comes again when it changes) and complete (all groups, in order). A topic whose
 `_timestamp` is used has a watermark on it, of the connection's lateness, unless another is given. Rows that are only
-looked at come in mode update then, so that nobody has to wait for the watermark.
+looked at come in mode update first of all, so that nobody has to wait for the watermark.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Following:
         wanted = {*read.columns, *((watermark[0],) if watermark else ())} or {"_partition"}
         columns = [column.name for column in table.columns if column.name in wanted]
         reader = self.tables.spark.readStream.format("penstock").schema(table.spark_schema(columns))
-        rows = reader.options(**table_options(connection, table), **start_options(self.options.start)).load()
+        options = table_options(connection, table, is_stream=True) | start_options(self.options.start)
+        rows = reader.options(**options).load()
         every = [
             F.col(quote(column.name))
             if column.name in wanted
@@ -189,8 +190,7 @@ def plan_following(
     following = Following(tables, query, question.reads, options)
     rows = following.rows()
     is_looked_at = on_batch is not None and isinstance(statement, Query) and not options.parquet
-    is_default = any(following.is_default(read) for read in question.reads)
-    mode = choose_mode(rows, options.mode, prefers_update=is_looked_at and is_default)
+    mode = choose_mode(rows, options.mode, prefers_update=is_looked_at)
     sink, said = _sink(tables, statement, rows, on_batch, options, insert_options or InsertOptions())
     for each in (*question.notices, *said, *following.said()):
         on_notice(each)
@@ -318,15 +318,16 @@ def choose_mode(rows: DataFrame, given: OutputMode | None, *, prefers_update: bo
         wanted = ("update", "append", "complete")
     java: Any = rows.sparkSession._jvm
     modes, check = java.org.apache.spark.sql.streaming.OutputMode, _checker(java)
-    reasons: list[str] = []
+    reasons: dict[OutputMode, str] = {}
     for mode in wanted:
         try:
             check(rows._jdf.queryExecution().analyzed(), getattr(modes, mode.capitalize())())
         except (PySparkException, Py4JJavaError) as error:
-            reasons.append(_reason(str(error)))
+            reasons[mode] = _reason(str(error))
         else:
             return mode
-    raise SqlError(f"Spark cannot follow this question: {reasons[0]}", _hint(reasons[0]))
+    reason = reasons.get("append") or next(iter(reasons.values()))  # what append lacks, the others often lack too
+    raise SqlError(f"Spark cannot follow this question: {reason}", _hint(reason))
 
 
 def _checker(java: Any) -> Callable[[Any, Any], None]:

@@ -45,19 +45,20 @@ _OUR_NAMES = frozenset(option.name.lower() for option in TABLE_OPTIONS)
 _ISOLATION = "kafka.isolation.level"
 
 
-def table_options(connection: Connection, table: Table) -> dict[str, str]:
-    """Options for `spark.read` and `spark.readStream`; the table travels in them, so nothing is looked up again.
+def table_options(connection: Connection, table: Table, *, is_stream: bool = False) -> dict[str, str]:
+    """Options for `spark.read` or `spark.readStream`; the table travels in them, so nothing is looked up again.
     Secrets are among those that begin with kafka. and registry., and in no other."""
     registry = () if connection.registry is None else connection.registry.properties
     options = {f"kafka.{name}": value for name, value in connection.kafka.items()}
     options |= {f"registry.{name.removeprefix(_REGISTRY)}": text for name, text in registry}
     if table.topic in connection.subjects:
         options["subject"] = connection.subjects[table.topic]
+    if not is_stream:  # a stream reads every record from its start on
+        options["lateness"] = f"{connection.lateness_ms}ms"
     return options | {
         "kafka.bootstrap.servers": connection.bootstrap_servers,
         _ISOLATION: "read_committed" if connection.is_read_committed else "read_uncommitted",
         "badRows": connection.bad_rows,
-        "lateness": f"{connection.lateness_ms}ms",
         "table": table.name,
         "tableDefinition": write_table(table),
     }

@@ -16,7 +16,7 @@ from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import CancelledError
-from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_printer
+from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_batch_printer, open_printer
 from penstock.cli.commands.sql.starting import Starting
 from penstock.cli.commands.sql.statements import Showing, run_all
 from penstock.cli.errors import CliError, ExitCode, UsageError
@@ -226,7 +226,7 @@ def _follow(
     follow_statement(
         engine,
         last,
-        showing.printer,
+        open_batch_printer(printing.output, printing.limit),
         start=following.start_from,
         watermarks=following.watermark,
         checkpoint=inserting.checkpoint,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import output
 from penstock.cli.commands.sql.printing import Printer
+from penstock.cli.commands.sql.statements import tell_if_cut
 from penstock.cli.errors import CliError
 from penstock.cli.text import parse_pair
 from penstock.cli.times import parse_time_ms
@@ -67,7 +68,7 @@ def follow_statement(
 
     def show(rows: Rows) -> None:
         try:
-            printer(rows)
+            tell_if_cut(printer(rows))
         except BrokenPipeError as error:
             failed.append(error)
             stop()

@@ -54,9 +54,26 @@ def open_printer(chosen: Format, limit: int, path: Path | None) -> Printer:
     }[chosen]
 
 
-def print_table(rows: Rows, limit: int, *, is_vertical: bool = False) -> Printed:
-    """One row more than is shown is asked for: it tells whether there are more."""
+def open_batch_printer(chosen: Format, limit: int) -> Printer:
+    """For the batches of one question that is followed: a heading stands over rows, and once over those of a file."""
+    is_first = True
+
+    def print_csv_batch(rows: Rows) -> Printed:
+        nonlocal is_first
+        has_header, is_first = is_first, False
+        return print_csv(rows, has_header=has_header)
+
+    if chosen is Format.CSV:
+        return print_csv_batch
+    return print_json if chosen is Format.JSON else lambda rows: print_table(rows, limit, is_batch=True)
+
+
+def print_table(rows: Rows, limit: int, *, is_vertical: bool = False, is_batch: bool = False) -> Printed:
+    """One row more than is shown is asked for: it tells whether there are more. Of a batch without rows nothing is
+    shown."""
     table = rows.head(limit + 1)
+    if is_batch and not table.num_rows:
+        return Printed(0)
     shown = table.slice(0, limit)
     print_grid(grid_of(shown), is_vertical=is_vertical)
     sys.stdout.flush()
@@ -73,9 +90,10 @@ def print_json(rows: Rows) -> Printed:
     return _write_all(rows, write)
 
 
-def print_csv(rows: Rows) -> Printed:
+def print_csv(rows: Rows, *, has_header: bool = True) -> Printed:
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(rows.schema.names)
+    if has_header:
+        writer.writerow(rows.schema.names)
 
     def write(batch: pa.RecordBatch) -> None:
         writer.writerows(zip(*map(csv_values, batch.columns), strict=True))

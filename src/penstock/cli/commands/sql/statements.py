@@ -45,11 +45,16 @@ def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
         printed = run_interruptibly(lambda: _run(engine, statement, showing), engine.cancel)
     except PipelineError as error:
         raise explained(error) from error
-    if printed is not None and printed.is_cut:
-        output.note(f"Only the first {plural(printed.count, 'row')} are shown; --limit says how many.")
+    if printed is not None:
+        tell_if_cut(printed)
     if showing.has_timing:
         took = f"{time.monotonic() - started:.2f} s"
         output.note(took if printed is None else f"{plural(printed.count, 'row')}, {took}")
+
+
+def tell_if_cut(printed: Printed) -> None:
+    if printed.is_cut:
+        output.note(f"Only the first {plural(printed.count, 'row')} are shown; --limit says how many.")
 
 
 def run_all(engine: Engine, statements: Iterable[str], showing: Showing) -> None:
