@@ -13,6 +13,7 @@ from penstock.cli.commands.sql.interrupting import run_interruptibly
 from penstock.cli.commands.sql.printing import Printed, Printer
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.text import plural
+from penstock.cli.visible_text import harmless
 
 # More than a person reads; what comes after is said each time.
 _MOST_TOLD = 1000
@@ -75,7 +76,7 @@ def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
     for notice in answer.notices:
         showing.tell(notice)
     if answer.text:
-        sys.stdout.write(answer.text.rstrip("\n") + "\n")
+        sys.stdout.write(harmless(answer.text).rstrip("\n") + "\n")
         sys.stdout.flush()
     if answer.rows is None:
         return None
