@@ -12,7 +12,7 @@ see `dead_letters`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
@@ -46,6 +46,7 @@ LATEST = "latest"
 _DECODED = "_decoded"
 _VALUE = "value"
 _NO_VALUE = "the record has no value"
+_NO_HEADERS = " (headers were not looked at: Topic(..., headers=True) does, where they name the schema)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class FromRegistry:
     """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry and subject."""
 
     subject: str | None
-    registry: str | Mapping[str, str] | None
+    registry: str | Mapping[str, str] | None = field(repr=False)  # may hold a password
     of: Literal["value", "key"]
     reader: str | int
     into: str | None
@@ -111,6 +112,9 @@ class OpenFromRegistry:
         kept = keep_source(rows)
         decoded = kept.withColumn(_DECODED, self._decoded(kept))
         payload, broken = F.col(f"{SOURCE}.{step.of}"), F.col(f"{_DECODED}.{ERROR}")
+        if HEADERS not in kept.select(f"{SOURCE}.*").columns:
+            is_unnamed = F.col(f"{_DECODED}.{SCHEMA}").isNull()
+            broken = F.when(is_unnamed, F.concat(broken, F.lit(_NO_HEADERS))).otherwise(broken)
         error = F.when(payload.isNull(), _NO_VALUE).otherwise(broken) if step.of == "value" else broken
         known = [F.col(ERROR)] if ERROR in rows.columns else []
         schema = F.col(f"{_DECODED}.{SCHEMA}")

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import enum
+import json
 import os
-import socket
 import sys
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import CancelledError
 from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_batch_printer, open_printer
 from penstock.cli.commands.sql.starting import Starting
-from penstock.cli.commands.sql.statements import Showing, run_all
+from penstock.cli.commands.sql.statements import Showing, explained, run_all
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.options import on_cluster
 from penstock.cli.registry_options import RegistryConfig, RegistryUrl
@@ -33,6 +35,7 @@ app = typer.Typer(rich_markup_mode=None)
 INSTALL = "pip install 'penstock[sql]' brings it; Java 17 or newer is needed, too."
 _MODULES = ("pyspark", "pyarrow", "fastavro", "prompt_toolkit")
 _PROBE_SECONDS = 0.3
+_MOST_PROBED = 10_000
 
 
 class BadRows(enum.StrEnum):
@@ -175,7 +178,7 @@ def _run_shell(starting: Starting, known: Known, showing: Showing, following: Fo
     if following.follow:
         raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
     Shell(starting, known, showing).run()
-    leave(starting)
+    leave()
 
 
 def _run_script(
@@ -206,7 +209,7 @@ def _run_script(
     except CancelledError:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
-        leave(starting)
+        leave()
 
 
 def _follow(
@@ -234,7 +237,7 @@ def _follow(
     )
 
 
-def leave(starting: Starting) -> None:
+def leave() -> None:
     """The JVM ends by itself when this process does, and nobody has to wait for that."""
     sys.stdout.flush()
 
@@ -266,7 +269,8 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions,
 
 
 def registry_properties(url: str | None, config: Path | None) -> dict[str, str] | None:
-    """None where no registry is named and none is where one would be by default."""
+    """None where no registry is named and none answers where one would be by default. What nobody has named is told to
+    who looks on."""
     from penstock.core.config.types import ConfigError
     from penstock.core.properties import read_properties
 
@@ -275,18 +279,31 @@ def registry_properties(url: str | None, config: Path | None) -> dict[str, str] 
     except ConfigError as error:
         raise UsageError(error.message, "Check the file given to --registry-config.") from None
     chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
-    if chosen is None and not _is_there(DEFAULT_REGISTRY):
-        return None
+    if chosen is None:
+        if not is_registry(DEFAULT_REGISTRY):
+            return None
+        if sys.stderr.isatty():
+            output.note(f"Schemas are those of the registry at {DEFAULT_REGISTRY}; --registry names another.")
     return {**properties, "schema.registry.url": chosen or DEFAULT_REGISTRY}
 
 
-def _is_there(address: str) -> bool:
-    host, _, port = address.rpartition("/")[2].partition(":")
+def is_registry(address: str) -> bool:
+    """Whether what listens there answers as a registry does: with the kinds of schemas it knows, or with a refusal in
+    its own form."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(address.rpartition("/")[2], timeout=_PROBE_SECONDS)
     try:
-        socket.create_connection((host, int(port)), _PROBE_SECONDS).close()
-    except OSError:
+        connection.request("GET", "/schemas/types")
+        answer = connection.getresponse()
+        said = json.loads(answer.read(_MOST_PROBED))
+    except (OSError, HTTPException, ValueError):
         return False
-    return True
+    finally:
+        connection.close()
+    if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return isinstance(said, dict) and "error_code" in said
+    return answer.status == HTTPStatus.OK and isinstance(said, list) and "AVRO" in said
 
 
 def _known(wishes: Wishes) -> Known:
@@ -297,7 +314,7 @@ def _known(wishes: Wishes) -> Known:
     try:
         return Known.open(wishes)
     except PipelineError as error:
-        raise CliError(error.message, error.hint) from error
+        raise explained(error) from error
     except ConfigError as error:
         raise UsageError(error.message, "Check --registry and the file given to --registry-config.") from error
 

@@ -11,7 +11,7 @@ from penstock.cli import output
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import run_interruptibly
 from penstock.cli.commands.sql.printing import Printed, Printer
-from penstock.cli.errors import CliError, ExitCode
+from penstock.cli.errors import CliError, ExitCode, explain_exception
 from penstock.cli.text import plural
 from penstock.cli.visible_text import harmless
 
@@ -67,8 +67,26 @@ def explained(error: Exception) -> CliError:
     from penstock.pipelines.errors import PipelineError
 
     assert isinstance(error, PipelineError)
-    code = ExitCode.UNREACHABLE if getattr(error, "is_unreachable", False) else ExitCode.FAILURE
-    return CliError(error.message, error.hint, code)
+    return CliError(error.message, error.hint, exit_code_of(error))
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """By what an error comes from: as other commands have it for a registry or a broker that is away or refuses the
+    login. A worker's error is known by its name alone, in the text that Spark has of it."""
+    from confluent_kafka import KafkaException
+
+    from penstock.client.registry import RegistryAnswerError, RegistryUnreachableError
+
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, RegistryUnreachableError) or f"{RegistryUnreachableError.__name__}: " in str(each):
+            return ExitCode.UNREACHABLE
+        if isinstance(each, RegistryAnswerError) and each.is_refused_login:
+            return ExitCode.UNREACHABLE
+        if isinstance(each, KafkaException):
+            return explain_exception(each).exit_code
+        each = each.__cause__ or each.__context__
+    return ExitCode.FAILURE
 
 
 def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
