@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.cli.visible_text import harmless
+from penstock.core.visible_text import harmless
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException

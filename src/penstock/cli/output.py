@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.visible_text import harmless
+from penstock.core.visible_text import harmless
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

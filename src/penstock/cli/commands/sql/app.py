@@ -78,6 +78,10 @@ class TableOptions:
     views: Annotated[Path | None, typer.Option(metavar="FILE", help="Where CREATE VIEW keeps views.")] = None
     registry_url: RegistryUrl = None
     registry_config: RegistryConfig = None
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="A setting of Spark.")
+    ] = None
+    hive: Annotated[bool, typer.Option("--hive", help="Hive's tables, too.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +116,6 @@ class FollowingOptions:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class SparkOptions:
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="A setting of Spark.")
-    ] = None
-    hive: Annotated[bool, typer.Option("--hive", help="Hive's tables, too.")] = False
-
-
 @app.command()
 @on_cluster
 def sql(
@@ -135,7 +131,6 @@ def sql(
     tables: TableOptions,
     inserting: InsertingOptions,
     following: FollowingOptions,
-    spark: SparkOptions,
 ) -> None:
     """Ask questions in SQL: every topic is a table.
 
@@ -150,7 +145,7 @@ def sql(
     printer = open_printer(printing.output, printing.limit, printing.to)
     text = file.read_text("utf-8") if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
-    wishes = _wishes(cluster, tables, inserting, spark)
+    wishes = _wishes(cluster, tables, inserting)
     known = _known(wishes)
     starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
@@ -242,11 +237,11 @@ def leave() -> None:
     sys.stdout.flush()
 
 
-def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions, spark: SparkOptions) -> Wishes:
+def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions) -> Wishes:
     from penstock.pipelines.sql.conversation import Wishes
     from penstock.pipelines.sql.inserting import InsertOptions
 
-    settings = parse_pairs(spark.assignments, "setting of Spark")
+    settings = parse_pairs(tables.assignments, "setting of Spark")
     for name in settings:
         if not name.startswith("spark."):
             raise UsageError(f"{name} is no setting of Spark", "--set takes spark.KEY=VALUE.")
@@ -259,7 +254,7 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions,
         subjects=dict(parse_pair(text, "TOPIC=SUBJECT") for text in tables.subject or ()),
         views=tables.views,
         spark=settings,
-        is_hive=spark.hive,
+        is_hive=tables.hive,
         inserting=InsertOptions(
             checkpoint=inserting.checkpoint,
             create_partitions=inserting.create_partitions,

@@ -15,7 +15,7 @@ from penstock.cli import output
 from penstock.cli.commands.sql.cells import csv_values, json_columns, to_json, unique_names
 from penstock.cli.commands.sql.tables import grid_of, print_grid
 from penstock.cli.errors import UsageError
-from penstock.cli.visible_text import harmless, harmless_json
+from penstock.core.visible_text import harmless, harmless_json
 from penstock.pipelines.sql.answers import Rows
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from penstock.cli.commands.sql.interrupting import run_interruptibly
 from penstock.cli.commands.sql.printing import Printed, Printer
 from penstock.cli.errors import CliError, ExitCode, explain_exception
 from penstock.cli.text import plural
-from penstock.cli.visible_text import harmless
+from penstock.core.visible_text import harmless
 
 # More than a person reads; what comes after is said each time.
 _MOST_TOLD = 1000
