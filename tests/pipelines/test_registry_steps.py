@@ -251,7 +251,7 @@ def test_a_run_goes_on_when_the_newest_version_does_not_fit_its_sink(
         shop.writer().write(0, FIRST[3])
         wait_until(lambda: count(shop) == 4)
         assert "version 1" in step_names(run)
-    assert f"the registry refuses subject {shop.paid}-value" in caplog.text
+    assert f"not compatible with the versions of subject {shop.paid}-value" in caplog.text
 
 
 def test_only_a_state_of_all_columns_changes_when_a_schema_gets_another(shop: Shop) -> None:
