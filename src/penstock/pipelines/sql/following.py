@@ -157,7 +157,7 @@ def follow(
         pipeline = plan_following(tables, text, on_batch, options, insert_options, on_notice=on_notice)
         run = Run(tables.spark, pipeline)
         run.once = (options or FollowOptions()).once
-        with _without_scratch_if_it_fails(pipeline):
+        with scratch_removed_if_it_fails(pipeline):
             run.start()
     except PipelineError:
         raise
@@ -170,7 +170,7 @@ def follow(
 
 
 @contextmanager
-def _without_scratch_if_it_fails(pipeline: Pipeline) -> Iterator[None]:
+def scratch_removed_if_it_fails(pipeline: Pipeline) -> Iterator[None]:
     """A sink removes its scratch when it is closed; one that was never opened cannot."""
     try:
         yield

@@ -187,7 +187,8 @@ def from_registry(
     `into`: one column of this name instead of a column for each field; what is no record is one column in any case,
     `value` or `key`. Fields that are called `source` or `error` get an `_` behind. `new_columns`: what becomes of
     fields that the subject gets while the pipeline runs and reads the latest: "drop" leaves them out until the next
-    start, "restart" lets the run start anew between two batches."""
+    start, "restart" lets the run start anew between two batches, once it is sure that steps, sinks and the state of
+    branches take them; until then it goes on with the columns it has, and warns."""
     if of not in ("value", "key"):
         raise PipelineError(f"of is 'value' or 'key', not {of!r}")
     if new_columns not in ("drop", "restart"):
