@@ -1,7 +1,8 @@
 """Asks the questions in a Spark driver of its own: `python -m bench.sql.asking SPEC`, the SPEC as JSON.
 
 All contenders are asked in the same session, in alternating rounds, after one round that does not count: Python
-workers and the JVM's compiler would be most of what it shows. Prints a line of JSON for each round. Answers are compared.
+workers and the JVM's compiler would be most of what it shows. Prints a line of JSON for each round. Answers
+are compared.
 """
 
 from __future__ import annotations
@@ -98,10 +99,10 @@ def decode_orders(values: pa.Array) -> pa.Array:
 
 
 def connector_view(spark: SparkSession, spec: Spec) -> DataFrame:
-    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]  # new in 4.1
+    from pyspark.sql.functions import arrow_udf, col
 
     kind = "id string, country string, quantity int, amount double, state string, ordered timestamp"
-    decode = arrow_udf(decode_orders, kind)
+    decode = arrow_udf(decode_orders, kind)  # type: ignore[call-overload]  # as its documentation has it
     records = spark.read.format("kafka").options(subscribe=TOPIC, **{"kafka.bootstrap.servers": spec.bootstrap}).load()
     ours = {"_key": "cast(key as string)", "_partition": "partition", "_offset": "offset", "_timestamp": "timestamp"}
     decoded = records.select(decode(col("value")).alias("order"), "key", "partition", "offset", "timestamp")
@@ -171,7 +172,7 @@ def hours_fetched(spec: Spec, ask: Asking) -> dict[str, float]:
         moment = datetime.fromtimestamp((spec.start_ms + hour * HOUR_MS) / 1000, UTC)
         return f"TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"
 
-    question = f"SELECT country, sum(amount) FROM {TOPIC}"
+    question = f"SELECT country, sum(amount) FROM {TOPIC}"  # noqa: S608  # our own words
     an_hour = fetched(f"{question} GROUP BY country") / HOURS
     middle = f"_timestamp >= {time_of(12)} AND _timestamp < {time_of(13)}"
     return {

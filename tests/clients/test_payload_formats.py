@@ -30,7 +30,7 @@ def test_rows_have_their_values_when_confluent_s_serializers_frame_them_both_way
     for number, serialize in enumerate((by_prefix, by_header, by_prefix)):
         context = SerializationContext("formats", MessageField.VALUE, headers=[])
         payloads.append(serialize({"id": number}, context))
-        headers.append([{"key": key, "value": value} for key, value in context.headers or []])
+        headers.append([{"key": key, "value": value} for key, value in list(context.headers or [])])
     assert [len(each) for each in headers] == [0, 1, 0]
     found = resolve_format(RegistryAddress.of({"schema.registry.url": schema_registry.url}), "formats-value")
     decoded = open_decoder(found, is_key=False).decode(pa.array(payloads, pa.binary()), pa.array(headers, HEADERS_TYPE))

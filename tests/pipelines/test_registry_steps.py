@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 from penstock.pipelines import Branch, Pipeline, Settings, Step, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
+from penstock.pipelines.running.renewing import state_of
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import RegistryKey, filter_rows, from_registry, select, to_registry
@@ -160,6 +161,13 @@ def test_a_dead_letter_has_its_own_headers_when_one_of_them_names_the_schema(sho
     assert header(dead, "penstock.error") == "no such total"
 
 
+def test_a_dead_letter_says_so_when_headers_were_not_looked_at(shop: Shop) -> None:
+    shop.writer().write(0, FIRST[0], in_header=True)
+    shop.run_once(shop.pipeline(from_registry(), to_registry(f"{shop.paid}-value")))
+    (dead,) = read_committed(shop.bootstrap, shop.dead)
+    assert "Topic(..., headers=True)" in (header(dead, "penstock.error") or "")
+
+
 def broken_totals(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("source", "'no such total' AS error", "id")
 
@@ -226,6 +234,43 @@ def test_new_columns_appear_or_are_dropped_when_the_schema_evolves_under_a_run(
     assert [order["id"] for order in found] == [1, 2, 3, 4, 5]
     assert found[4].get("note") == note
     assert ("note" in found[4]) == (new_columns == "restart")
+
+
+def test_a_run_goes_on_when_the_newest_version_does_not_fit_its_sink(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.writer().write(0, *FIRST[:3])
+    subject = f"{shop.orders}-value"
+    run = Run(shop.spark, shop.pipeline(from_registry(new_columns="restart"), to_registry(f"{shop.paid}-value")))
+    with running(run):
+        wait_until(lambda: count(shop) == 3)
+        shop.client.set_compatibility(subject, "NONE")
+        other = avro_text(VERSIONS[0]).replace("long", "string")
+        shop.client.register_schema(subject, Schema(other, "AVRO"))  # and what is written to does not take it
+        wait_until(lambda: "goes on with the columns it has" in caplog.text)
+        shop.writer().write(0, FIRST[3])
+        wait_until(lambda: count(shop) == 4)
+        assert "version 1" in step_names(run)
+    assert f"not compatible with the versions of subject {shop.paid}-value" in caplog.text
+
+
+def test_only_a_state_of_all_columns_changes_when_a_schema_gets_another(shop: Shop) -> None:
+    shop.writer().write(0, FIRST[0])
+    shop.writer().write(1, *SECOND)
+    stream = shop.spark.readStream.format("penstock").option("kafka.bootstrap.servers", shop.bootstrap)
+    rows = stream.option("subscribe", shop.orders).load()
+    subject = f"{shop.orders}-value"
+    old, new = (from_registry(subject, registry=shop.url, reader=version)(rows) for version in (1, 2))
+    cases: list[tuple[bool, Callable[[DataFrame], DataFrame]]] = [
+        (True, lambda orders: orders.groupBy("customer").sum("total")),
+        (True, lambda orders: orders.where("total > 1").dropDuplicates(["id"])),
+        (True, lambda orders: orders.select("id", "total").distinct()),
+        (False, lambda orders: orders.drop("source").distinct()),
+        (False, lambda orders: orders.groupBy("customer").agg({"*": "count", orders.columns[-1]: "max"})),
+    ]
+    for is_same, stateful in cases:
+        assert state_of(stateful(old)) != []
+        assert (state_of(stateful(old)) == state_of(stateful(new))) is is_same
 
 
 def step_names(run: Run) -> str:

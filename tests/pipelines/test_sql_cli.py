@@ -22,6 +22,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clients.seen_runs import wait_until
 from tests.pipelines.committed import unique
 
 # Starting Spark on a machine that is busy with other tests.
@@ -88,6 +89,15 @@ def test_command_says_that_there_is_no_java(bootstrap: str, tmp_path: Path) -> N
     assert "Traceback" not in ran.stderr
 
 
+# Leaves a file in Java's temporary directory, as a sign that it runs: for a row, since what needs no row is done while
+# Spark plans.
+_SIGN = "SELECT java_method('java.io.File', 'createTempFile', 'sign', CAST(id AS STRING)) AS file FROM range(1)"
+NEVER_ENDING = (
+    f"SELECT count(*) FROM ({_SIGN}) CROSS JOIN range(10000000) a CROSS JOIN range(10000000) b"
+    " WHERE file IS NOT NULL AND a.id + b.id = 3"
+)
+
+
 class Terminal:
     """A pseudo-terminal with the shell in it."""
 
@@ -129,16 +139,14 @@ def shell(*arguments: str, **environment: str) -> Iterator[tuple[Terminal, int]]
 
 def test_shell_goes_on_when_questions_are_cancelled_or_refused(bootstrap: str, topic: str, tmp_path: Path) -> None:
     target = tmp_path / "state" / "penstock" / "sql_history"
-    with shell("-b", bootstrap, "--views", str(tmp_path / "v.sql"), XDG_STATE_HOME=str(tmp_path / "state")) as (
-        terminal,
-        child,
-    ):
+    java = f"spark.driver.extraJavaOptions=-Djava.io.tmpdir={tmp_path}"
+    options = ("-b", bootstrap, "--views", str(tmp_path / "v.sql"), "--set", java)
+    with shell(*options, XDG_STATE_HOME=str(tmp_path / "state")) as (terminal, child):
         terminal.wait_for("sql> ", 60)  # long before Spark is up
         terminal.type(f"SELECT name, id\r FROM {topic} WHERE id = 7;\r")
         assert re.search(r"^n7 +7", terminal.wait_for(r"1 row, \d+\.\d\d s"), re.MULTILINE)
-        terminal.type("SELECT count(*) FROM range(10000000) a CROSS JOIN range(10000000) b WHERE a.id + b.id = 3;\r")
-        terminal.wait_for("b.id = 3;")
-        time.sleep(3)
+        terminal.type(f"{NEVER_ENDING};\r")
+        wait_until(lambda: list(tmp_path.glob("sign*")) != [])
         terminal.type("\x03")
         terminal.wait_for("Cancelled.", 30)
         terminal.type(f"SELECT nam FROM {topic};\r")

@@ -152,7 +152,7 @@ def test_a_dead_letter_has_the_bytes_and_says_why_and_whence_when_a_row_failed(s
 
 def test_columns_are_chosen_and_the_origin_stays_when_rows_are_selected(spark: SparkSession) -> None:
     parsed = parse_json("n int")(records(spark, '{"n": 5}', '{"n": 6}'))
-    chosen = select("n * 2 as double")(filter_rows("n > 5")(parsed))
+    chosen = select("n * 2 as double")(filter_rows("n > 5 -- a comment")(parsed))
     assert chosen.columns == ["source", "error", "double"]
     assert table(chosen, "double") == [(12,)]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -224,11 +223,9 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(topics: TableTo
                 catalog.table(wrong)
 
 
-def test_it_is_said_soon_when_no_broker_or_no_registry_answers(topics: TableTopics) -> None:
-    started = time.monotonic()
+def test_it_is_said_when_no_broker_or_no_registry_answers(topics: TableTopics) -> None:
     with Catalog(Connection("127.0.0.1:9")) as catalog, pytest.raises(TableError, match="no broker answers at 127"):
         catalog.table("orders")
-    assert time.monotonic() - started < 8
     away = replace(topics.connection, registry=RegistryAddress.of({"schema.registry.url": "http://127.0.0.1:9"}))
     topic = topics.create()
     with Catalog(away) as catalog, pytest.raises(TableError, match=r"registry at http://127\.0\.0\.1:9"):

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.core.visible_text import harmless
+
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
 
@@ -149,6 +151,6 @@ def unreachable(reasons: Iterable[str]) -> CliError:
 
 
 def report(error: CliError) -> None:
-    sys.stderr.write(f"Error: {error.message}\n")
+    sys.stderr.write(f"Error: {harmless(error.message)}\n")
     if error.hint:
-        sys.stderr.write(f"{error.hint}\n")
+        sys.stderr.write(f"{harmless(error.hint)}\n")

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.visible_text import harmless
+
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
@@ -101,7 +103,7 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Tells the person at the keyboard something. The text is never mixed into what a program reads."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(harmless(text) + "\n")
 
 
 def is_terminal() -> bool:

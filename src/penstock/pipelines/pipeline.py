@@ -168,9 +168,10 @@ class Settings:
     publish_runs: bool = True  # others see the run and can pause, resume, restart and stop it
     runs_topic: str = RUNS_TOPIC
     commands_topic: str = COMMANDS_TOPIC
-    kafka: Mapping[str, str] = field(default_factory=dict)  # further client settings, without the prefix "kafka."
-    registry: Mapping[str, str] = field(default_factory=dict)  # of the schema registry, without "schema.registry."
-    spark: Mapping[str, str] = field(default_factory=dict)  # further settings of the Spark session
+    # These may hold passwords. Further client settings, without the prefix "kafka.":
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
+    registry: Mapping[str, str] = field(default_factory=dict, repr=False)  # without the prefix "schema.registry."
+    spark: Mapping[str, str] = field(default_factory=dict, repr=False)  # further settings of the Spark session
 
 
 # For what is asked without a pipeline at hand.

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.cli import output
 from penstock.cli.errors import EXPLANATIONS, CliError, ExitCode, explain, report
 
 
@@ -35,3 +36,13 @@ def test_error_and_hint_go_to_stderr_when_reported(capsys: pytest.CaptureFixture
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "Error: it broke\nMend it.\n"
+
+
+def test_terminal_obeys_nothing_when_an_error_or_a_note_tells_what_others_wrote(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    report(CliError("no column \x1b]0;owned\x07\nof orders", "there is \x9b2J\u202e"))
+    output.note("columns: \x7f\ta")
+    assert capsys.readouterr().err == (
+        "Error: no column \\x1b]0;owned\\x07\nof orders\nthere is \\x9b2J\\u202e\ncolumns: \\x7f\ta\n"
+    )

@@ -13,11 +13,11 @@ from penstock.cli.commands.sql.cells import (
     csv_values,
     json_values,
     moment_text,
-    one_line,
     readable_bytes,
     text_values,
     unique_names,
 )
+from penstock.core.visible_text import one_line
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,39 @@ def test_moment_is_a_number_when_the_calendar_does_not_have_it() -> None:
     beyond = pa.array([400_000_000_000_000_000], pa.timestamp("us", "UTC"))
     assert json_values(beyond) == [400_000_000_000_000_000]
     assert text_values(beyond) == ["400000000000000000"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        pytest.param(pa.list_(pa.timestamp("us", "UTC")), [0, 400_000_000_000_000_000], None, id="lists"),
+        pytest.param(
+            pa.struct([("a", pa.timestamp("us", "UTC")), ("b", pa.string())]),
+            {"a": 400_000_000_000_000_000, "b": "x"},
+            {"a": 400_000_000_000_000_000, "b": "x"},
+            id="structs",
+        ),
+        pytest.param(
+            pa.map_(pa.string(), pa.list_(pa.date32())),
+            [("k", [3_000_000, None])],
+            {"k": [3_000_000, None]},
+            id="maps",
+        ),
+    ],
+)
+def test_nested_moment_is_a_number_when_the_calendar_does_not_have_it(
+    kind: pa.DataType, value: object, expected: object
+) -> None:
+    column = pa.array([value, None], kind)
+    expected = ["1970-01-01T00:00:00Z", 400_000_000_000_000_000] if expected is None else expected
+    assert json_values(column) == [expected, None]
+    assert text_values(column)[1] is None
+
+
+def test_struct_has_both_fields_when_they_have_one_name() -> None:
+    kind = pa.struct([("a", pa.int32()), ("a", pa.binary())])
+    twins = pa.StructArray.from_arrays([pa.array([1], pa.int32()), pa.array([b"a"])], fields=list(kind))
+    assert json_values(twins) == [{"a": 1, "a_2": "YQ=="}]
 
 
 @pytest.mark.parametrize(

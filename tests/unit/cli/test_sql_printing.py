@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,6 +70,33 @@ def empty() -> pa.RecordBatch:
 def test_csv_quotes_what_has_commas_and_lines(capsys: pytest.CaptureFixture[str]) -> None:
     print_csv(ArrowRows(pa.record_batch({"a": ['say "x", y\nz', None], "b": [1.5, None]})))
     assert capsys.readouterr().out == 'a,b\n"say ""x"", y\nz",1.5\n,\n'
+
+
+class Screen(io.StringIO):
+    """A terminal, for who asks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+HOSTILE = "\x1b[2J\x9b\x7f\u202e"
+
+
+@pytest.mark.parametrize("print_rows", [print_json, print_csv])
+def test_terminal_obeys_nothing_when_rows_go_to_it(print_rows: Callable[[ArrowRows], Printed]) -> None:
+    with redirect_stdout(Screen()) as screen:
+        print_rows(ArrowRows(pa.record_batch({HOSTILE: [HOSTILE]})))
+    shown = screen.getvalue()
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert print_rows is print_csv or json.loads(shown) == {HOSTILE: HOSTILE}
+
+
+def test_program_gets_what_is_there_when_rows_have_controls(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ArrowRows(pa.record_batch({HOSTILE: [HOSTILE]}))
+    print_csv(rows)
+    assert capsys.readouterr().out == f"{HOSTILE}\n{HOSTILE}\n"
+    print_json(rows)
+    assert HOSTILE[4:] in capsys.readouterr().out
 
 
 def test_parquet_file_is_whole_or_not_there_when_rows_fail(tmp_path: Path) -> None:

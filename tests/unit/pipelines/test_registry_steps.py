@@ -80,3 +80,10 @@ def test_several_topics_are_refused_when_no_subject_is_given() -> None:
     pipeline = Pipeline("p", (Topic("a,b"),), (Nowhere("a"),), settings=Settings(registry={"url": "r"}))
     with pytest.raises(PipelineError, match="reads 2 topics"):
         from_registry().open(pipeline)
+
+
+def test_no_secret_is_shown_when_steps_or_settings_are() -> None:
+    registry = {"url": "http://r:1", "basic.auth.user.info": "u:secret"}
+    settings = Settings(kafka={"sasl.password": "secret"}, registry=registry, spark={"spark.hadoop.key": "secret"})
+    pipeline = Pipeline("p", (Topic("a"),), (Nowhere("a"),), (from_registry(registry=registry),), settings=settings)
+    assert "secret" not in repr((pipeline, to_registry("b", registry="http://u:secret@r")))

@@ -26,6 +26,7 @@ from penstock.pipelines.running.graph import graph_of
 from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
+from penstock.pipelines.running.renewing import Renewed, Renewing
 from penstock.pipelines.running.step_opening import is_outdated, named_in_errors, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.publisher import RunPublisher, new_run_id
@@ -74,6 +75,8 @@ class Run:
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
     _before: dict[str, QueryProgress] = field(default_factory=dict)  # by query, as of the last restart
     open_pipeline: Pipeline = field(init=False)  # with its steps open
+    _renewed: Renewed | None = None  # what the restart that was asked for begins with
+    _renewing: Renewing = field(init=False)
     _gate: BatchGate = field(init=False)
     _status: RunStatus = field(init=False)
     _publisher: RunPublisher | None = field(default=None, init=False)
@@ -81,6 +84,7 @@ class Run:
     def __post_init__(self) -> None:
         self.id = self.id or new_run_id(self.pipeline.name)
         self.open_pipeline = self.pipeline
+        self._renewing = Renewing(lambda pipeline: _read(self.spark, pipeline))
         self._gate = BatchGate(rested=lambda: self._status.note(Fact.RESTED))
         actions = {
             Action.HOLD: self._gate.close,
@@ -106,7 +110,7 @@ class Run:
                 if deadline is not None and time.monotonic() >= deadline:
                     break
                 if self.state is State.RUNNING and not self.once and is_outdated(self.open_pipeline):
-                    self.restart()
+                    self._renew()
                 if self._restarting.is_set():
                     self._restart()
                 if every is not None:
@@ -160,7 +164,12 @@ class Run:
     def _begin(self) -> None:
         try:
             self.opening = "the steps"
-            self.open_pipeline = open_steps(self.pipeline, self._to_close)
+            renewed, self._renewed = self._renewed, None
+            if renewed is not None:
+                self._to_close.enter_context(renewed.to_close)
+                self.open_pipeline = renewed.pipeline
+            else:
+                self.open_pipeline = open_steps(self.pipeline, self._to_close)
             rows = self._open()
             plans = [(plan, rows_of(plan, rows, self.open_pipeline)) for plan in plan_queries(self.open_pipeline)]
             if self._publisher is not None:
@@ -188,12 +197,24 @@ class Run:
         with ThreadPoolExecutor(1, "open-sinks") as beside:
             opening = beside.submit(inheritable_thread_target(self.spark)(open_sinks))
             try:
-                rows = self._read()
+                rows = _read(self.spark, self.open_pipeline)
             except PipelineError:
                 opening.result()  # what is wrong with a sink is told first
                 raise
             opening.result()
         return rows
+
+    def _renew(self) -> None:
+        """A restart with steps that are open already, so that it finds nothing to fail at."""
+        renewed = self._renewing.attempt(self.pipeline, self.open_pipeline)
+        if renewed is None:
+            return
+        try:
+            self.restart()
+        except PipelineError:  # it was told to rest or to stop meanwhile
+            renewed.to_close.close()
+        else:
+            self._renewed = renewed
 
     def _restart(self) -> None:
         self._ending.set()
@@ -211,6 +232,8 @@ class Run:
         """Lets batches that run come to their end, then stops all; raises when one has failed."""
         self._status.note(Fact.ENDING)
         self.stop()
+        if self._renewed is not None:  # a stop came before the restart
+            self._renewed.to_close.close()
         self._end_queries(every)
 
     def _end_queries(self, every: Callable[[Run], None] | None = None) -> None:
@@ -262,11 +285,6 @@ class Run:
             if error := running.query.exception():
                 return running, error
         return None
-
-    def _read(self) -> DataFrame:
-        pipeline = self.open_pipeline
-        frames = [_open_source(source, self.spark, pipeline.settings) for source in pipeline.sources]
-        return fold(named_in_errors(pipeline.steps), combined(pipeline, frames))
 
     def _start(self, plan: QueryPlan, rows: DataFrame) -> RunningQuery:
         pipeline, settings = self.pipeline, self.pipeline.settings
@@ -370,6 +388,11 @@ def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:
         return sink.open(spark, settings)
     except PipelineError as error:
         raise PipelineError(f"the sink {sink.name} cannot be used: {error.message}", error.hint) from error
+
+
+def _read(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    frames = [_open_source(source, spark, pipeline.settings) for source in pipeline.sources]
+    return fold(named_in_errors(pipeline.steps), combined(pipeline, frames))
 
 
 def _open_source(source: Source, spark: SparkSession, settings: Settings) -> DataFrame:

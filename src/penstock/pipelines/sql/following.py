@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.pipeline import Batch, Branch, OpenSink, OutputMode, Pipeline, Settings, Sink
 from penstock.pipelines.quoting import quote
+from penstock.pipelines.running.planning import sinks_of
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.lake import Lake
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
@@ -156,7 +158,8 @@ def follow(
         pipeline = plan_following(tables, asked, on_batch, options, insert_options, on_notice=on_notice)
         run = Run(tables.spark, pipeline)
         run.once = (options or FollowOptions()).once
-        run.start()
+        with scratch_removed_if_it_fails(pipeline):
+            run.start()
     except PipelineError:
         raise
     except Exception as error:
@@ -165,6 +168,18 @@ def follow(
             raise
         raise refused from error
     return run
+
+
+@contextmanager
+def scratch_removed_if_it_fails(pipeline: Pipeline) -> Iterator[None]:
+    """A sink removes its scratch when it is closed; one that was never opened cannot."""
+    try:
+        yield
+    except BaseException:
+        for sink in sinks_of(pipeline):
+            if isinstance(sink, RowsSink) and sink.scratch is not None:
+                shutil.rmtree(sink.scratch, ignore_errors=True)
+        raise
 
 
 def plan_following(

@@ -17,7 +17,8 @@ def filter_rows(condition: str) -> Step:
     its way to the dead letters."""
 
     def choose(rows: DataFrame) -> DataFrame:
-        return rows.where(f"({condition}) OR {ERROR} IS NOT NULL" if ERROR in rows.columns else condition)
+        # On a line of its own: the condition may end in a comment.
+        return rows.where(f"({condition}\n) OR {ERROR} IS NOT NULL" if ERROR in rows.columns else condition)
 
     return named(f"filter_rows({condition})", choose)
 

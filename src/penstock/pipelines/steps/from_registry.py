@@ -12,7 +12,7 @@ see `dead_letters`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
@@ -47,6 +47,7 @@ LATEST = "latest"
 _DECODED = "_decoded"
 _VALUE = "value"
 _NO_VALUE = "the record has no value"
+_NO_HEADERS = " (headers were not looked at: Topic(..., headers=True) does, where they name the schema)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class FromRegistry:
     """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry and subject."""
 
     subject: str | None
-    registry: str | Mapping[str, str] | None
+    registry: str | Mapping[str, str] | None = field(repr=False)  # may hold a password
     of: Literal["value", "key"]
     reader: str | int
     into: str | None
@@ -112,6 +113,9 @@ class OpenFromRegistry:
         kept = keep_source(rows)
         decoded = kept.withColumn(_DECODED, self._decoded(kept))
         payload, broken = F.col(f"{SOURCE}.{step.of}"), F.col(f"{_DECODED}.{ERROR}")
+        if HEADERS not in kept.select(f"{SOURCE}.*").columns:
+            is_unnamed = F.col(f"{_DECODED}.{SCHEMA}").isNull()
+            broken = F.when(is_unnamed, F.concat(broken, F.lit(_NO_HEADERS))).otherwise(broken)
         error = F.when(payload.isNull(), _NO_VALUE).otherwise(broken) if step.of == "value" else broken
         known = [F.col(ERROR)] if ERROR in rows.columns else []
         schema = F.col(f"{_DECODED}.{SCHEMA}")
@@ -188,7 +192,8 @@ def from_registry(
     `into`: one column of this name instead of a column for each field; what is no record is one column in any case,
     `value` or `key`. Fields that are called `source` or `error` get an `_` behind. `new_columns`: what becomes of
     fields that the subject gets while the pipeline runs and reads the latest: "drop" leaves them out until the next
-    start, "restart" lets the run start anew between two batches."""
+    start, "restart" lets the run start anew between two batches, once it is sure that steps, sinks and the state of
+    branches take them; until then it goes on with the columns it has, and warns."""
     if of not in ("value", "key"):
         raise PipelineError(f"of is 'value' or 'key', not {of!r}")
     if new_columns not in ("drop", "restart"):

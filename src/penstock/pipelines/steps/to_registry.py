@@ -10,7 +10,7 @@ The schema is registered before the first batch: one that the registry refuses e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
@@ -46,7 +46,7 @@ class ToRegistry:
     """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry."""
 
     subject: str
-    registry: str | Mapping[str, str] | None
+    registry: str | Mapping[str, str] | None = field(repr=False)  # may hold a password
     schema: str | None
     schema_type: Literal["AVRO", "JSON", "PROTOBUF"]
     columns: tuple[str, ...]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import enum
+import json
 import os
-import socket
 import sys
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster
 from penstock.cli.access.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import CancelledError
 from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_batch_printer, open_printer
 from penstock.cli.commands.sql.starting import Starting
-from penstock.cli.commands.sql.statements import Showing, run_all
+from penstock.cli.commands.sql.statements import Showing, explained, run_all
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.options import on_cluster
 from penstock.cli.registry_options import RegistryConfig, RegistryUrl
@@ -33,6 +35,7 @@ app = typer.Typer(rich_markup_mode=None)
 INSTALL = "pip install 'penstock[sql]' brings it; Java 17 or newer is needed, too."
 _MODULES = ("pyspark", "pyarrow", "fastavro", "prompt_toolkit")
 _PROBE_SECONDS = 0.3
+_MOST_PROBED = 10_000
 
 
 class BadRows(enum.StrEnum):
@@ -75,6 +78,10 @@ class TableOptions:
     views: Annotated[Path | None, typer.Option(metavar="FILE", help="Where CREATE VIEW keeps views.")] = None
     registry_url: RegistryUrl = None
     registry_config: RegistryConfig = None
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="A setting of Spark.")
+    ] = None
+    hive: Annotated[bool, typer.Option("--hive", help="Hive's tables, too.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +116,6 @@ class FollowingOptions:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class SparkOptions:
-    assignments: Annotated[
-        list[str] | None, typer.Option("--set", metavar="spark.KEY=VALUE", help="A setting of Spark.")
-    ] = None
-    hive: Annotated[bool, typer.Option("--hive", help="Hive's tables, too.")] = False
-
-
 @app.command()
 @on_cluster
 def sql(
@@ -132,7 +131,6 @@ def sql(
     tables: TableOptions,
     inserting: InsertingOptions,
     following: FollowingOptions,
-    spark: SparkOptions,
 ) -> None:
     """Ask questions in SQL: every topic is a table.
 
@@ -147,7 +145,7 @@ def sql(
     printer = open_printer(printing.output, printing.limit, printing.to)
     text = file.read_text("utf-8") if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
-    wishes = _wishes(cluster, tables, inserting, spark)
+    wishes = _wishes(cluster, tables, inserting)
     known = _known(wishes)
     starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
@@ -175,7 +173,7 @@ def _run_shell(starting: Starting, known: Known, showing: Showing, following: Fo
     if following.follow:
         raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
     Shell(starting, known, showing).run()
-    leave(starting)
+    leave()
 
 
 def _run_script(
@@ -206,7 +204,7 @@ def _run_script(
     except CancelledError:
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     finally:
-        leave(starting)
+        leave()
 
 
 def _follow(
@@ -234,16 +232,16 @@ def _follow(
     )
 
 
-def leave(starting: Starting) -> None:
+def leave() -> None:
     """The JVM ends by itself when this process does, and nobody has to wait for that."""
     sys.stdout.flush()
 
 
-def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions, spark: SparkOptions) -> Wishes:
+def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions) -> Wishes:
     from penstock.pipelines.sql.conversation import Wishes
     from penstock.pipelines.sql.inserting import InsertOptions
 
-    settings = parse_pairs(spark.assignments, "setting of Spark")
+    settings = parse_pairs(tables.assignments, "setting of Spark")
     for name in settings:
         if not name.startswith("spark."):
             raise UsageError(f"{name} is no setting of Spark", "--set takes spark.KEY=VALUE.")
@@ -256,7 +254,7 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions,
         subjects=dict(parse_pair(text, "TOPIC=SUBJECT") for text in tables.subject or ()),
         views=tables.views,
         spark=settings,
-        is_hive=spark.hive,
+        is_hive=tables.hive,
         inserting=InsertOptions(
             checkpoint=inserting.checkpoint,
             create_partitions=inserting.create_partitions,
@@ -266,7 +264,8 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions,
 
 
 def registry_properties(url: str | None, config: Path | None) -> dict[str, str] | None:
-    """None where no registry is named and none is where one would be by default."""
+    """None where no registry is named and none answers where one would be by default. What nobody has named is told to
+    who looks on."""
     from penstock.core.config.types import ConfigError
     from penstock.core.properties import read_properties
 
@@ -275,18 +274,31 @@ def registry_properties(url: str | None, config: Path | None) -> dict[str, str] 
     except ConfigError as error:
         raise UsageError(error.message, "Check the file given to --registry-config.") from None
     chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
-    if chosen is None and not _is_there(DEFAULT_REGISTRY):
-        return None
+    if chosen is None:
+        if not is_registry(DEFAULT_REGISTRY):
+            return None
+        if sys.stderr.isatty():
+            output.note(f"Schemas are those of the registry at {DEFAULT_REGISTRY}; --registry names another.")
     return {**properties, "schema.registry.url": chosen or DEFAULT_REGISTRY}
 
 
-def _is_there(address: str) -> bool:
-    host, _, port = address.rpartition("/")[2].partition(":")
+def is_registry(address: str) -> bool:
+    """Whether what listens there answers as a registry does: with the kinds of schemas it knows, or with a refusal in
+    its own form."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection(address.rpartition("/")[2], timeout=_PROBE_SECONDS)
     try:
-        socket.create_connection((host, int(port)), _PROBE_SECONDS).close()
-    except OSError:
+        connection.request("GET", "/schemas/types")
+        answer = connection.getresponse()
+        said = json.loads(answer.read(_MOST_PROBED))
+    except (OSError, HTTPException, ValueError):
         return False
-    return True
+    finally:
+        connection.close()
+    if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return isinstance(said, dict) and "error_code" in said
+    return answer.status == HTTPStatus.OK and isinstance(said, list) and "AVRO" in said
 
 
 def _known(wishes: Wishes) -> Known:
@@ -297,7 +309,7 @@ def _known(wishes: Wishes) -> Known:
     try:
         return Known.open(wishes)
     except PipelineError as error:
-        raise CliError(error.message, error.hint) from error
+        raise explained(error) from error
     except ConfigError as error:
         raise UsageError(error.message, "Check --registry and the file given to --registry-config.") from error
 

@@ -16,15 +16,15 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock.core.visible_text import one_line
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Convert: TypeAlias = Callable[[Any], Any]
 
 NULL = "NULL"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ZEROS = re.compile(r"(?<=\.\d{3})000(?=Z?$)")
-_ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 def json_columns(batch: pa.RecordBatch) -> list[list[Any]]:
@@ -74,18 +74,8 @@ def readable_bytes(value: bytes) -> str:
     return one_line(value.decode("utf-8", "backslashreplace"))
 
 
-def one_line(text: str) -> str:
-    """Without characters that a terminal obeys or that would break the line."""
-    return _CONTROL.sub(lambda found: _ESCAPES.get(found[0]) or _escape(found[0]), text)
-
-
 def to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _escape(character: str) -> str:
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def _shown(value: Any) -> str:
@@ -97,13 +87,32 @@ def _plain(value: Any) -> str:
 
 
 def _python_values(column: pa.Array) -> list[Any]:
-    import pyarrow as pa
-
     try:
         values: list[Any] = column.to_pylist()
-    except (OverflowError, ValueError):  # a time before the year 1 or after 9999, which Python's calendar does not have
-        values = column.cast(pa.int64() if not pa.types.is_date32(column.type) else pa.int32()).to_pylist()
+    except (OverflowError, ValueError):
+        values = [_python_value(scalar) for scalar in column]
     return values
+
+
+def _python_value(scalar: Any) -> Any:
+    """Of what Python does not have: a time before the year 1 or after 9999 is its number, and a struct with two fields
+    of one name a tuple."""
+    import pyarrow.types as types
+
+    kind = scalar.type
+    if not scalar.is_valid:
+        return None
+    if types.is_struct(kind):
+        return tuple(_python_value(scalar[number]) for number in range(kind.num_fields))
+    if types.is_map(kind):
+        pairs = scalar.values
+        return [(_python_value(pair[0]), _python_value(pair[1])) for pair in pairs]
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [_python_value(item) for item in scalar.values]
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        return scalar.value
 
 
 def _converter(kind: pa.DataType) -> Convert | None:
@@ -137,7 +146,8 @@ def _struct(fields: Sequence[tuple[str, Convert | None]]) -> Convert:
     converts = [(name, own, convert) for name, (own, convert) in zip(names, fields, strict=True)]
 
     def convert_struct(value: Any) -> Any:
-        return {name: _apply(convert, value[own]) for name, own, convert in converts}
+        values = value if isinstance(value, tuple) else [value[own] for _, own, _ in converts]
+        return {name: _apply(convert, each) for (name, _, convert), each in zip(converts, values, strict=True)}
 
     return convert_struct
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import output
 from penstock.cli.commands.sql.printing import Printer
-from penstock.cli.commands.sql.statements import tell_if_cut
-from penstock.cli.errors import CliError
+from penstock.cli.commands.sql.statements import explained, tell_if_cut
 from penstock.cli.text import parse_pair
 from penstock.cli.times import parse_time_ms
 
@@ -84,6 +83,6 @@ def follow_statement(
         output.note("Following; Ctrl-C ends it.")
         run.wait()
     except PipelineError as error:
-        raise CliError(error.message, error.hint) from error
+        raise explained(error) from error
     if failed:
         raise failed[0]

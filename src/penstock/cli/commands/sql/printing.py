@@ -15,6 +15,7 @@ from penstock.cli import output
 from penstock.cli.commands.sql.cells import csv_values, json_columns, to_json, unique_names
 from penstock.cli.commands.sql.tables import grid_of, print_grid
 from penstock.cli.errors import UsageError
+from penstock.core.visible_text import harmless, harmless_json
 from penstock.pipelines.sql.answers import Rows
 
 if TYPE_CHECKING:
@@ -82,21 +83,25 @@ def print_table(rows: Rows, limit: int, *, is_vertical: bool = False, is_batch: 
 
 def print_json(rows: Rows) -> Printed:
     names = unique_names(rows.schema.names)
+    is_seen = sys.stdout.isatty()  # a program gets what is there
 
     def write(batch: pa.RecordBatch) -> None:
         for values in zip(*json_columns(batch), strict=True):
-            sys.stdout.write(to_json(dict(zip(names, values, strict=True))) + "\n")
+            line = to_json(dict(zip(names, values, strict=True)))
+            sys.stdout.write((harmless_json(line) if is_seen else line) + "\n")
 
     return _write_all(rows, write)
 
 
 def print_csv(rows: Rows, *, has_header: bool = True) -> Printed:
     writer = csv.writer(sys.stdout, lineterminator="\n")
+    is_seen = sys.stdout.isatty()
     if has_header:
-        writer.writerow(rows.schema.names)
+        writer.writerow(map(harmless, rows.schema.names) if is_seen else rows.schema.names)
 
     def write(batch: pa.RecordBatch) -> None:
-        writer.writerows(zip(*map(csv_values, batch.columns), strict=True))
+        lines = zip(*map(csv_values, batch.columns), strict=True)
+        writer.writerows((map(harmless, line) for line in lines) if is_seen else lines)
 
     return _write_all(rows, write)
 

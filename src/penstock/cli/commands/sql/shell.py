@@ -6,7 +6,6 @@ The prompt is there at once. Spark starts behind it, and the first statement wai
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,7 +155,3 @@ def _bindings() -> KeyBindings:
         event.current_buffer.complete_state = None
 
     return bindings
-
-
-def is_interactive() -> bool:
-    return sys.stdin.isatty()

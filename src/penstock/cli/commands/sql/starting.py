@@ -47,9 +47,6 @@ class Starting:
     def state(self) -> str:
         return "" if self._is_done.is_set() else f"{_DOING} ..."
 
-    def started(self) -> Engine | None:
-        return self._engine
-
     def _run(self) -> None:
         try:
             self._engine = self._open_engine()

@@ -11,8 +11,9 @@ from penstock.cli import output
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import run_interruptibly
 from penstock.cli.commands.sql.printing import Printed, Printer
-from penstock.cli.errors import CliError, ExitCode
+from penstock.cli.errors import CliError, ExitCode, explain_exception
 from penstock.cli.text import plural
+from penstock.core.visible_text import harmless
 
 # More than a person reads; what comes after is said each time.
 _MOST_TOLD = 1000
@@ -66,8 +67,26 @@ def explained(error: Exception) -> CliError:
     from penstock.pipelines.errors import PipelineError
 
     assert isinstance(error, PipelineError)
-    code = ExitCode.UNREACHABLE if getattr(error, "is_unreachable", False) else ExitCode.FAILURE
-    return CliError(error.message, error.hint, code)
+    return CliError(error.message, error.hint, exit_code_of(error))
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """By what an error comes from: as other commands have it for a registry or a broker that is away or refuses the
+    login. A worker's error is known by its name alone, in the text that Spark has of it."""
+    from confluent_kafka import KafkaException
+
+    from penstock.client.registry import RegistryAnswerError, RegistryUnreachableError
+
+    each: BaseException | None = error
+    while each is not None:
+        if isinstance(each, RegistryUnreachableError) or f"{RegistryUnreachableError.__name__}: " in str(each):
+            return ExitCode.UNREACHABLE
+        if isinstance(each, RegistryAnswerError) and each.is_refused_login:
+            return ExitCode.UNREACHABLE
+        if isinstance(each, KafkaException):
+            return explain_exception(each).exit_code
+        each = each.__cause__ or each.__context__
+    return ExitCode.FAILURE
 
 
 def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
@@ -75,7 +94,7 @@ def _run(engine: Engine, statement: str, showing: Showing) -> Printed | None:
     for notice in answer.notices:
         showing.tell(notice)
     if answer.text:
-        sys.stdout.write(answer.text.rstrip("\n") + "\n")
+        sys.stdout.write(harmless(answer.text).rstrip("\n") + "\n")
         sys.stdout.flush()
     if answer.rows is None:
         return None

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.cli import output
-from penstock.cli.commands.sql.cells import NULL, one_line, text_values
+from penstock.cli.commands.sql.cells import NULL, text_values
+from penstock.core.visible_text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
