@@ -2,8 +2,9 @@
 
 python inserting_job.py BOOTSTRAP CHECKPOINT HOLDS REGISTRY STATEMENT
 
-The function `hold(id)` of SQL gives its argument back. In the task whose number is in the file HOLDS/task it makes the
-file HOLDS/reached, after some rows, and waits for ever.
+The statement runs when a line comes on standard input; Spark is up by then. The function `hold(id)` of SQL gives its
+argument back. In the task whose number is in the file HOLDS/task it makes the file HOLDS/reached, after some rows, and
+waits for ever.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ def main() -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "512m",
+        # Code that is made for a query pays for more rows than there are here.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "5",
@@ -61,6 +66,7 @@ def main() -> None:
     spark.udf.register("hold", holding(Path(holds)), "bigint")
     statement = parse_statement(text)
     assert isinstance(statement, Insert)
+    sys.stdin.readline()
     with register(spark, bootstrap, registry=registry or None, has_views=False) as tables:
         done = insert(tables, statement, InsertOptions(checkpoint=Path(checkpoint)))
     print(f"INSERTED {done.rows} {done.is_continued}", flush=True)

@@ -17,7 +17,7 @@ from penstock.pipelines.sql.following import FollowOptions, follow
 from penstock.pipelines.sql.inserting import InsertOptions, insert
 from penstock.pipelines.sql.refusals import refusal_of
 from penstock.pipelines.sql.rows import FrameRows, TableRows
-from penstock.pipelines.sql.session import open_sql_session, warm_up
+from penstock.pipelines.sql.session import open_sql_session
 from penstock.pipelines.sql.statements import (
     CreateView,
     Describe,
@@ -32,6 +32,7 @@ from penstock.pipelines.sql.statements import (
 )
 from penstock.pipelines.sql.tables import TableDescription, Tables
 from penstock.pipelines.sql.views import DEFAULT_FILE, Views
+from penstock.pipelines.sql.warming import warm_up
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import BadRows, Connection
 
@@ -107,12 +108,13 @@ class Conversation:
     tables: Tables
     views: Views
     inserting: InsertOptions = field(default_factory=InsertOptions)
+    _is_asked: bool = False
     _is_cancelled: bool = False
     _said: tuple[str, ...] = ()
 
     def run(self, text: str) -> Answer:
         """One statement. Raises PipelineError."""
-        self._is_cancelled = False
+        self._is_asked, self._is_cancelled = True, False
         try:
             answer = self._answer(parse_statement(text), text)
         except Exception as error:  # Spark's, py4j's, the client library's and the registry's
@@ -155,7 +157,7 @@ class Conversation:
         return follow(self.tables, self.views.expand(text), handed, options, self.inserting, on_notice=tell)
 
     def warm_up(self) -> None:
-        warm_up(self.spark)
+        warm_up(self.spark, lambda: self._is_asked)
 
     def _answer(self, statement: Statement, text: str) -> Answer:
         match statement:

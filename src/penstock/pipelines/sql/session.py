@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.running.session import DEFAULT_MASTER, LOCAL_DEFAULTS, start_session
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _DEFAULTS = {
@@ -21,6 +19,13 @@ _DEFAULTS = {
     # Questions that come by the data source, in streams and views, tell it their bounds.
     "spark.sql.python.filterPushdown.enabled": "true",
 }
+_TOLD_BY_US = (
+    "org.apache.spark.executor.Executor",
+    "org.apache.spark.scheduler.TaskSetManager",
+    "org.apache.spark.api.python",
+    "org.apache.spark.util.Utils",
+    "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+)
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 
@@ -30,6 +35,7 @@ def sql_settings(given: Mapping[str, str], *, is_hive: bool = False, cores: int 
     chosen = dict(_DEFAULTS)
     if master.startswith("local"):
         chosen |= LOCAL_DEFAULTS
+        chosen["spark.python.daemon.module"] = "penstock.pipelines.sql.worker_daemon"
         chosen["spark.sql.shuffle.partitions"] = str(cores or os.cpu_count() or 1)
     if is_hive:
         chosen |= _HIVE
@@ -37,24 +43,14 @@ def sql_settings(given: Mapping[str, str], *, is_hive: bool = False, cores: int 
 
 
 def open_sql_session(given: Mapping[str, str], *, is_hive: bool = False) -> SparkSession:
-    return start_session(sql_settings(given, is_hive=is_hive))
+    spark = start_session(sql_settings(given, is_hive=is_hive))
+    _be_quiet(spark)
+    return spark
 
 
-def warm_up(spark: SparkSession) -> None:
-    """Starts a Python worker for each core, and lets Java load and compile what the first question needs."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    with contextlib.suppress(
-        PySparkException, Py4JError, OSError
-    ):  # the session is closed again, or a job is cancelled
-        cores = spark.sparkContext.defaultParallelism
-        rows = spark.range(0, cores, 1, cores).mapInArrow(_pass_on, "id long")
-        spark.sql("SELECT id, count(*) AS n FROM {rows} WHERE id >= 0 GROUP BY id ORDER BY n", rows=rows).toArrow()
-        rows.limit(10).toArrow()
-
-
-def _pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import penstock.pipelines.tables.scan  # noqa: F401  # takes most of a worker's first start
-
-    yield from batches
+def _be_quiet(spark: SparkSession) -> None:
+    """A task that fails is told by the error of its question, once and without Java's stack."""
+    java: Any = spark._jvm
+    off, levels = java.org.apache.logging.log4j.Level.OFF, java.org.apache.logging.log4j.core.config.Configurator
+    for name in _TOLD_BY_US:
+        levels.setLevel(name, off)
