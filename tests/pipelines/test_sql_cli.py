@@ -151,9 +151,11 @@ def test_shell_goes_on_when_questions_are_cancelled_or_refused(bootstrap: str, t
         terminal.wait_for("Cancelled.", 30)
         terminal.type(f"SELECT nam FROM {topic};\r")
         assert "there is no column nam" in terminal.wait_for(r"there is name.*")
+        terminal.wait_for("sql>")  # Ctrl-C and Ctrl-D are for the prompt, once it is there
         terminal.type("half a line\x03")
         terminal.type(f"SELECT min(_offset) AS first, max(_offset) AS last FROM {topic};\r")
         assert re.search(r"^ +0 +19", terminal.wait_for(r"1 row, \d+\.\d\d s"), re.MULTILINE)
+        terminal.wait_for("sql>")
         terminal.type("\x04")
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert "+SELECT nam FROM" in target.read_text()
