@@ -26,6 +26,7 @@ from penstock.pipelines.sinks.topic import OpenTopic, TopicSettings, TopicSink
 from penstock.pipelines.spark_settings import temporary_settings
 from penstock.pipelines.sql.jobs import (
     DECIDING,
+    RETENTION_MS,
     InsertJob,
     check_continuable,
     identity,
@@ -123,7 +124,7 @@ def _insert(tables: Tables, statement: Insert, options: InsertOptions, check_wan
             check_wanted()
             write_job(file, job)
         else:
-            check_continuable(job, file, _now_ms(), tables.spark.version)
+            check_continuable(job, file, _now_ms(), tables.spark.version, _retention_ms(sink))
             notices = [f"an earlier run of this statement had not come to its end; it is finished now ({file})"]
         is_all_there = is_continued and _has_whole_marker(sink, job)
         rows = 0
@@ -281,6 +282,26 @@ def cluster_id(connection: Connection) -> str:
         return str(open_admin(clients).list_topics(timeout=_TIMEOUT_S).cluster_id)
     except KafkaException as error:
         raise SqlError(f"no answer from {connection.bootstrap_servers}: {error.args[0].str()}") from error
+
+
+def _retention_ms(sink: OpenTopic) -> int:
+    """How long the cluster keeps markers; Kafka's default where nobody says, as to users without the right to ask."""
+    from concurrent.futures import TimeoutError as FutureTimeoutError
+
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import ConfigResource
+
+    from penstock.pipelines.topic_writing.clients import open_admin
+
+    admin = open_admin(sink.options(Batch("", "", 0)).client_settings)
+    try:
+        broker = next(iter(admin.list_topics(timeout=_TIMEOUT_S).brokers))
+        asked = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+        found = admin.describe_configs([asked], request_timeout=_TIMEOUT_S)[asked].result(_TIMEOUT_S)
+        return int(found["offsets.retention.minutes"].value) * 60_000
+    except (KafkaException, FutureTimeoutError, StopIteration, KeyError, TypeError, ValueError) as error:
+        logger.info("offsets.retention.minutes is not known: %s", error)
+        return RETENTION_MS
 
 
 def _has_whole_marker(sink: OpenTopic, job: InsertJob) -> bool:

@@ -21,9 +21,10 @@ from penstock.pipelines.errors import SqlError
 
 # Changes when older files would be read wrongly.
 _VERSION = 2
-# Brokers forget the markers of rows that are there: after offsets.retention.minutes, which is 7 days unless somebody
-# has set it. A day is left for clocks that differ, and for the insert itself.
-LONGEST_PAUSE_MS = 6 * 24 * 3600 * 1000
+# Brokers forget the markers of rows that are there after offsets.retention.minutes, which is this unless it is set.
+RETENTION_MS = 7 * 24 * 3600 * 1000
+# The rest of that time is for clocks that differ, and for the insert itself.
+_USABLE_SEVENTHS = 6
 _HOUR_MS = 3600 * 1000
 
 
@@ -73,13 +74,16 @@ def job_file(directory: Path, identity: str) -> Path:
     return directory / f"{identity}.insert.json"
 
 
-def check_continuable(job: InsertJob, file: Path, now_ms: int, spark_version: str) -> None:
-    """SqlError where running the insert again might leave rows out or write some twice."""
+def check_continuable(
+    job: InsertJob, file: Path, now_ms: int, spark_version: str, retention_ms: int = RETENTION_MS
+) -> None:
+    """`retention_ms` is how long brokers remember. SqlError where running the insert again might leave rows out or
+    write some twice."""
     begin_anew = f"Look which rows {job.topic} has. Delete {file} to insert all rows anew; those that are there stay."
     age_ms = now_ms - job.begun_ms
-    if age_ms > LONGEST_PAUSE_MS:
+    if age_ms > retention_ms * _USABLE_SEVENTHS // 7:
         raise SqlError(
-            f"the insert was begun {age_ms // _HOUR_MS // 24} days ago and did not come to its end; by now brokers may"
+            f"the insert was begun {age_ms // _HOUR_MS} hours ago and did not come to its end; by now brokers may"
             " have forgotten which of its rows are there",
             begin_anew,
         )

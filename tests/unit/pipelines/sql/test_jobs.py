@@ -13,7 +13,7 @@ import pytest
 from penstock.pipelines.errors import SqlError
 from penstock.pipelines.sql.jobs import (
     DECIDING,
-    LONGEST_PAUSE_MS,
+    RETENTION_MS,
     InsertJob,
     check_continuable,
     identity,
@@ -97,9 +97,12 @@ def test_no_process_is_named_when_the_holder_wrote_nothing(tmp_path: Path) -> No
 
 def test_an_insert_is_not_continued_when_its_markers_may_be_gone(tmp_path: Path) -> None:
     file = tmp_path / "x.insert.json"
-    check_continuable(JOB, file, JOB.begun_ms + LONGEST_PAUSE_MS, "4.3.0")
-    with pytest.raises(SqlError, match="was begun 6 days ago") as raised:
-        check_continuable(JOB, file, JOB.begun_ms + LONGEST_PAUSE_MS + 1, "4.3.0")
+    longest_ms = RETENTION_MS * 6 // 7
+    check_continuable(JOB, file, JOB.begun_ms + longest_ms, "4.3.0")
+    with pytest.raises(SqlError, match="was begun 144 hours ago") as raised:
+        check_continuable(JOB, file, JOB.begun_ms + longest_ms + 1, "4.3.0")
+    with pytest.raises(SqlError, match="was begun 2 hours ago"):
+        check_continuable(JOB, file, JOB.begun_ms + 7_200_000, "4.3.0", retention_ms=7_200_000)
     assert f"Delete {file} to insert all rows anew" in raised.value.hint
 
 
