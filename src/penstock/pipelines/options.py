@@ -241,15 +241,6 @@ TABLE_OPTIONS: tuple[Option, ...] = (
         " record is left out, or its columns are null.",
         "fail",
     ),
-    Option(
-        "lateness",
-        DURATION,
-        _BATCH_READ,
-        "Ours, with table: how late a record may come with a timestamp of the past. A question about times before an"
-        " end reads so much further, where the topic does not say.",
-        600_000,
-        ignored_in=_STREAM_READ,
-    ),
     Option("subject", TEXT, READS, "Ours, with table: the subject of its values, if not the topic's name and -value."),
     Option(
         "tableDefinition",

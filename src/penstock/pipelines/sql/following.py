@@ -103,7 +103,7 @@ class Following:
         wanted = {*read.columns, *((watermark[0],) if watermark else ())} or {"_partition"}
         columns = [column.name for column in table.columns if column.name in wanted]
         reader = self.tables.spark.readStream.format("penstock").schema(table.spark_schema(columns))
-        options = table_options(connection, table, is_stream=True) | start_options(self.options.start)
+        options = table_options(connection, table) | start_options(self.options.start)
         rows = reader.options(**options).load()
         every = [
             F.col(quote(column.name))

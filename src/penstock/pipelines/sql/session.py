@@ -16,8 +16,6 @@ _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
-    # Questions that come by the data source, in streams and views, tell it their bounds.
-    "spark.sql.python.filterPushdown.enabled": "true",
 }
 _TOLD_BY_US = (
     "org.apache.spark.executor.Executor",

@@ -23,7 +23,6 @@ _LOOKUPS = 8
 # A view takes some 0.15 s, since Spark asks a Python worker for its columns, and one is made after the other: this many
 # take 8 s, and nobody wants to wait longer at a prompt.
 _MOST_VIEWS = 50
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 class SessionViews:
@@ -41,7 +40,6 @@ class SessionViews:
         from penstock.pipelines.data_source import register as register_source
 
         register_source(self._spark)
-        self._spark.conf.set(_PUSHDOWN, "true")
         said = []
         taken: dict[str, str] = {}
         names = self._catalog.topics() if topics is None else topics

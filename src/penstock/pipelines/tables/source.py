@@ -6,11 +6,15 @@ OPTIONS (table 'orders', 'kafka.bootstrap.servers' 'localhost:9092', 'registry.u
 The columns are looked up once, when Spark asks for the schema. Options that `table_options` made bring the table along,
 and nothing is looked up at all. What is read, and from where to where, is a matter of the same options and readers as
 without a table.
+
+Filters are not pushed down here, with spark.sql.python.filterPushdown.enabled or without: Spark 4.3 keeps what a Python
+reader made of them with the relation, which a view shares among questions. A question without filters would be read
+with those of the question before. `Tables.sql` bounds what is read by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,15 +29,6 @@ from penstock.pipelines.source.read_options import SourceOptions, parse_source_o
 from penstock.pipelines.source.reader import BatchReader
 from penstock.pipelines.source.stream_reader import StreamReader
 from penstock.pipelines.source.tasks import TopicRanges, plan_tasks
-from penstock.pipelines.tables.bounds import (
-    EVERYTHING,
-    UNBOUNDED,
-    Bounds,
-    below_latest,
-    bounds_of,
-    decide_lateness,
-    plan_reads,
-)
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.definition import read_table, write_table
@@ -41,10 +36,8 @@ from penstock.pipelines.tables.scan import TableScan
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from penstock.core.types import TopicPartition
     from penstock.pipelines.source.splitting import OffsetRange
     from penstock.pipelines.tables.table import Table
 
@@ -53,7 +46,7 @@ _OUR_NAMES = frozenset(option.name.lower() for option in TABLE_OPTIONS)
 _ISOLATION = "kafka.isolation.level"
 
 
-def table_options(connection: Connection, table: Table, *, is_stream: bool = False) -> dict[str, str]:
+def table_options(connection: Connection, table: Table) -> dict[str, str]:
     """Options for `spark.read` or `spark.readStream`; the table travels in them, so nothing is looked up again.
     Secrets are among those that begin with kafka. and registry., and in no other."""
     registry = () if connection.registry is None else connection.registry.properties
@@ -61,8 +54,6 @@ def table_options(connection: Connection, table: Table, *, is_stream: bool = Fal
     options |= {f"registry.{name.removeprefix(_REGISTRY)}": text for name, text in registry}
     if table.topic in connection.subjects:
         options["subject"] = connection.subjects[table.topic]
-    if not is_stream:  # a stream reads every record from its start on
-        options["lateness"] = f"{connection.lateness_ms}ms"
     return options | {
         "kafka.bootstrap.servers": connection.bootstrap_servers,
         _ISOLATION: "read_committed" if connection.is_read_committed else "read_uncommitted",
@@ -94,15 +85,13 @@ def connection_of(options: ParsedOptions) -> Connection:
         kafka,
         RegistryAddress.of(options.registry) if options.registry else None,
         bad_rows=options["badRows"],
-        lateness_ms=options["lateness"],
         is_read_committed=is_read_committed,
         subjects={options["table"].removesuffix("$latest"): options["subject"]} if options.given("subject") else {},
     )
 
 
 def open_batch_reader(given: Mapping[str, str], table: Table, schema: StructType) -> DataSourceReader:
-    options = parse_options(given, Place.BATCH_READ)
-    return TableReader(_plan_read(given, Place.BATCH_READ, table, schema), connection_of(options))
+    return TableReader(_plan_read(given, Place.BATCH_READ, table, schema))
 
 
 def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructType) -> TableStreamReader:
@@ -128,23 +117,13 @@ class DecodedRead:
 
 
 class TableReader(DataSourceReader):
-    def __init__(self, read: DecodedRead, connection: Connection, bounds: Bounds = UNBOUNDED) -> None:
-        self._read, self._connection, self._bounds = read, connection, bounds
-
-    @property
-    def pushFilters(self) -> Any:
-        return _Pushing(self)
-
-    def take_filters(self, filters: Sequence[Filter]) -> Sequence[Filter]:
-        """Bounds what is read. Every filter stays Spark's, since bounds may be wider than what is asked for."""
-        self._bounds = bounds_of(filters)
-        return filters
+    def __init__(self, read: DecodedRead) -> None:
+        self._read = read
 
     def partitions(self) -> list[InputPartition]:
         read = self._read
         with closing(Cluster.of(read.options)) as cluster:
-            held = BatchReader(read.options).find_ranges(cluster)
-        ranges = self._bounded(held)
+            ranges = BatchReader(read.options).find_ranges(cluster)
         if read.table.is_latest:
             # The latest record of a key is known to the one who has seen all.
             return [TopicRanges(ranges)] if ranges else []
@@ -154,31 +133,6 @@ class TableReader(DataSourceReader):
         if not isinstance(partition, TopicRanges):
             return iter(())  # Spark puts a partition of its own where there are none: nothing is to be read
         return self._read.read(partition.offsets)
-
-    def _bounded(self, ranges: list[OffsetRange]) -> list[OffsetRange]:
-        bounds, topic = self._bounds, self._read.table.topic
-        if self._read.table.is_latest:
-            bounds = below_latest(bounds)
-        if bounds.timestamps_us == EVERYTHING:
-            return plan_reads(bounds, ranges, _no_times)
-        with Catalog(self._connection) as catalog:
-            lateness_ms = 0
-            if bounds.timestamps_us.end is not None:
-                lateness_ms, _ = decide_lateness(catalog.topic_config(topic), self._connection.lateness_ms)
-            return plan_reads(bounds, ranges, catalog.offsets_at, lateness_ms)
-
-
-class _Pushing:
-    """`TableReader.pushFilters`. Spark refuses a reader that overrides the method while filters are not pushed down
-    (spark.sql.python.filterPushdown.enabled, off by default). Ours works either way, so it looks like the one that is
-    not overridden; where filters are pushed down, Spark just calls it."""
-
-    def __init__(self, reader: TableReader) -> None:
-        self.__func__ = DataSourceReader.pushFilters
-        self._reader = reader
-
-    def __call__(self, filters: Sequence[Filter]) -> Sequence[Filter]:
-        return self._reader.take_filters(filters)
 
 
 class TableStreamReader(StreamReader):
@@ -228,7 +182,3 @@ def _for_any_place(given: Mapping[str, str]) -> dict[str, str]:
     prefixes = ("kafka.", "registry.")
     wanted = _OUR_NAMES | {"kafkaconfigfile"}
     return {name: text for name, text in lowered.items() if name in wanted or name.startswith(prefixes)}
-
-
-def _no_times(_: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None]:
-    raise AssertionError("bounds without times ask for none")
