@@ -20,7 +20,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.pipelines.sql.tables import Tables, register
+from penstock.pipelines.sql import Tables, register
 from tests.pipelines.duckdb_answers import ask_duckdb
 
 _ORDERS, _CHANGES = 2_400, 400

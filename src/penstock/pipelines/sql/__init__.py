@@ -1,7 +1,4 @@
-"""SQL over topics: questions, statements, and what they need of the tables.
-
-tables = penstock.pipelines.sql.register(spark, "localhost:9092", registry="http://localhost:8081")
-"""
+"""SQL over topics: questions, statements, and what they need of the tables."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ __all__ = ["Tables", "register"]
 
 
 def __getattr__(name: str) -> Any:
-    """Statements are read without Spark, so that it is imported for those who ask for tables alone."""
+    """Spark is imported when it is first used: the shell reads statements before there is one."""
     if name in __all__:
         from penstock.pipelines.sql import tables
 
         return getattr(tables, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module 'penstock.pipelines.sql' has no attribute {name!r}")
