@@ -33,8 +33,13 @@ DECODED_BYTES = 1024 * 1024
 ROWS_BYTES = 8 * 1024 * 1024
 ROWS_COUNT = 65_536
 
-_LEAST_FETCH_BYTES = 64 * 1024
-_UNKNOWN_RECORD_BYTES = 1024  # until the first answer tells
+# Until the first answer tells how large records are, they are taken for small: what is too little costs a round trip,
+# and what is too much may be all of a topic for an hour of it.
+_FIRST_FETCH_BYTES = 64 * 1024
+_SMALL_RECORD_BYTES = 32
+# Then the rest is asked for as it is estimated, and a batch that was missed is asked for again.
+_LEAST_FETCH_BYTES = 8 * 1024
+_ALLOWANCE = 1.01
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 # A new or moving partition is unknown to some broker for a moment; after that it is gone.
 _GONE_AFTER_S = 5.0
@@ -74,8 +79,9 @@ def judge(code: ErrorCode) -> Verdict:
 
 def choose_fetch_bytes(remaining: int, record_bytes: float | None, most: int) -> int:
     """About as much as the rest of the range, so that a small range does not carry the topic's tail along."""
-    wanted = int(remaining * (record_bytes or _UNKNOWN_RECORD_BYTES) * 1.1)
-    return min(most, max(_LEAST_FETCH_BYTES, wanted))
+    if record_bytes is None:
+        return min(most, max(_FIRST_FETCH_BYTES, remaining * _SMALL_RECORD_BYTES))
+    return min(most, max(_LEAST_FETCH_BYTES, int(remaining * record_bytes * _ALLOWANCE)))
 
 
 def bound_rows(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
