@@ -37,9 +37,8 @@ ROWS_COUNT = 65_536
 # and what is too much may be all of a topic for an hour of it.
 _FIRST_FETCH_BYTES = 64 * 1024
 _SMALL_RECORD_BYTES = 32
-# Then the rest is asked for as it is estimated, and a batch that was missed is asked for again.
-_LEAST_FETCH_BYTES = 8 * 1024
-_ALLOWANCE = 1.01
+# Then just as much as the rest should have; where that was too little, there is another round trip for the last batch.
+_LEAST_FETCH_BYTES = 4 * 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 # A new or moving partition is unknown to some broker for a moment; after that it is gone.
 _GONE_AFTER_S = 5.0
@@ -81,7 +80,7 @@ def choose_fetch_bytes(remaining: int, record_bytes: float | None, most: int) ->
     """About as much as the rest of the range, so that a small range does not carry the topic's tail along."""
     if record_bytes is None:
         return min(most, max(_FIRST_FETCH_BYTES, remaining * _SMALL_RECORD_BYTES))
-    return min(most, max(_LEAST_FETCH_BYTES, int(remaining * record_bytes * _ALLOWANCE)))
+    return min(most, max(_LEAST_FETCH_BYTES, int(remaining * record_bytes)))
 
 
 def bound_rows(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -221,8 +220,9 @@ class DirectFetch:
             else:
                 self._wait(f"the broker has nothing there; its high watermark is {answer.high_watermark}")
             return
-        start, self._offset = self._offset, max(self._offset, batches[-1].header.next_offset)
-        self._record_bytes = len(data) / max(1, self._offset - batches[0].header.base_offset)
+        last = batches[-1]
+        start, self._offset = self._offset, max(self._offset, last.header.next_offset)
+        self._record_bytes = (last.position + last.header.size) / max(1, self._offset - batches[0].header.base_offset)
         self._retrying.restart()
         self._send_ahead()
         aborted = None
