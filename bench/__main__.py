@@ -31,10 +31,13 @@ from bench.spark import NAMES as SPARK_NAMES
 from bench.spark import QUICK as SPARK_QUICK
 from bench.spark import measure as measure_spark
 from bench.spark_report import print_result, write_result
+from bench.sql.run import QUICK_RECORDS as SQL_QUICK
+from bench.sql.run import RECORDS as SQL_RECORDS
+from bench.sql.run import SQL_NAMES, SqlRun
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *CLUSTER_NAMES, *SPARK_NAMES, *SQL_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -160,6 +163,15 @@ def compare_http(names: list[str], options: argparse.Namespace, directory: Path)
         run.result.write(rounds)
 
 
+def compare_sql(names: list[str], options: argparse.Namespace, directory: Path) -> None:
+    count, rounds = (SQL_QUICK, 1) if options.quick else (SQL_RECORDS, options.rounds or ROUNDS)
+    run = SqlRun(count, rounds, directory)
+    run.measure(names)
+    run.result.show()
+    if options.write:
+        run.result.write(rounds)
+
+
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (QUICK_REQUESTS, 1) if options.quick else (REQUESTS, options.rounds or AGAINST_ROUNDS)
     for ratios in measure_against(options.against, rounds, count, directory):
@@ -192,6 +204,8 @@ def main(arguments: list[str] | None = None) -> int:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:
                 compare_in_spark(spark_names, options)
+            if sql_names := [name for name in chosen if name in SQL_NAMES]:
+                compare_sql(sql_names, options, Path(directory))
             if run.stalls.found:
                 print(
                     "bench: the event loop was held for more than 100 ms",

@@ -1,7 +1,8 @@
 """Asks the questions in a Spark driver of its own: `python -m bench.sql.asking SPEC`, the SPEC as JSON.
 
 All contenders are asked in the same session, in alternating rounds, after one round that does not count: Python
-workers and the JVM's compiler would be most of what it shows. Prints a line of JSON for each round. Answers are compared.
+workers and the JVM's compiler would be most of what it shows. Answers are compared. Prints a line of JSON for each
+round.
 """
 
 from __future__ import annotations
@@ -93,14 +94,14 @@ def decode_orders(values: pa.Array) -> pa.Array:
     read = fastavro.schemaless_reader
     rows = [read(io.BytesIO(value[5:]), schema, None) for value in values.to_pylist()]
     fields = {"id": pa.string(), "country": pa.string(), "quantity": pa.int32(), "amount": pa.float64()}
-    kinds = [*fields.items(), ("state", pa.string()), ("ordered", pa.timestamp("us", "UTC"))]
+    kinds = [*fields.items(), ("note", pa.string()), ("ordered", pa.timestamp("us", "UTC"))]
     return pa.array(rows, pa.struct(kinds))
 
 
 def connector_view(spark: SparkSession, spec: Spec) -> DataFrame:
     from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]  # new in 4.1
 
-    kind = "id string, country string, quantity int, amount double, state string, ordered timestamp"
+    kind = "id string, country string, quantity int, amount double, note string, ordered timestamp"
     decode = arrow_udf(decode_orders, kind)
     records = spark.read.format("kafka").options(subscribe=TOPIC, **{"kafka.bootstrap.servers": spec.bootstrap}).load()
     ours = {"_key": "cast(key as string)", "_partition": "partition", "_offset": "offset", "_timestamp": "timestamp"}
@@ -171,7 +172,7 @@ def hours_fetched(spec: Spec, ask: Asking) -> dict[str, float]:
         moment = datetime.fromtimestamp((spec.start_ms + hour * HOUR_MS) / 1000, UTC)
         return f"TIMESTAMP'{moment:%Y-%m-%d %H:%M:%S}Z'"
 
-    question = f"SELECT country, sum(amount) FROM {TOPIC}"
+    question = "SELECT country, sum(amount) FROM orders"
     an_hour = fetched(f"{question} GROUP BY country") / HOURS
     middle = f"_timestamp >= {time_of(12)} AND _timestamp < {time_of(13)}"
     return {
