@@ -99,10 +99,10 @@ def decode_orders(values: pa.Array) -> pa.Array:
 
 
 def connector_view(spark: SparkSession, spec: Spec) -> DataFrame:
-    from pyspark.sql.functions import arrow_udf, col  # type: ignore[attr-defined]  # new in 4.1
+    from pyspark.sql.functions import arrow_udf, col
 
     kind = "id string, country string, quantity int, amount double, note string, ordered timestamp"
-    decode = arrow_udf(decode_orders, kind)
+    decode = arrow_udf(kind)(decode_orders)
     records = spark.read.format("kafka").options(subscribe=TOPIC, **{"kafka.bootstrap.servers": spec.bootstrap}).load()
     ours = {"_key": "cast(key as string)", "_partition": "partition", "_offset": "offset", "_timestamp": "timestamp"}
     decoded = records.select(decode(col("value")).alias("order"), "key", "partition", "offset", "timestamp")
