@@ -92,10 +92,11 @@ def make_orders(day: Day) -> tuple[pa.StructArray, list[bytes], Any]:
     names = ("id", "country", "quantity", "amount", "note", "ordered")
     columns = [
         pa.array([str(UUID(int=number << 64 | number)) for number in range(day.count)]),
-        pa.array(np.array(COUNTRIES)[chance.integers(0, len(COUNTRIES), day.count)]),
+        pa.array(COUNTRIES).take(pa.array(chance.integers(0, len(COUNTRIES), day.count))),
         pa.array(chance.integers(1, 10, day.count), pa.int32()),
         pa.array(np.round(chance.random(day.count) * 1000, 2)),
-        pa.array(np.array(NOTES)[chance.integers(0, len(NOTES), day.count)], mask=chance.random(day.count) < 0.1),
+        # An index that is null gives a null.
+        pa.array(NOTES).take(pa.array(chance.integers(0, len(NOTES), day.count), mask=chance.random(day.count) < 0.1)),
         pa.array(timestamps, pa.timestamp("ms", "UTC")),
     ]
     return pa.StructArray.from_arrays(columns, names), [b"customer-%05d" % each for each in customers], timestamps
