@@ -6,6 +6,7 @@ import argparse
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -32,10 +33,13 @@ from bench.spark import NAMES as SPARK_NAMES
 from bench.spark import QUICK as SPARK_QUICK
 from bench.spark import measure as measure_spark
 from bench.spark_report import print_result, write_result
+from bench.sql.run import QUICK_RECORDS as SQL_QUICK
+from bench.sql.run import RECORDS as SQL_RECORDS
+from bench.sql.run import SQL_NAMES, SqlRun
 from bench.stalls import LoopStalls
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *SPARK_NAMES)
+NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *SPARK_NAMES, *SQL_NAMES)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -170,6 +174,25 @@ def compare_decoding(names: list[str], options: argparse.Namespace) -> None:
         run.result.write(rounds)
 
 
+def compare_sql(names: list[str], options: argparse.Namespace, directory: Path) -> None:
+    count, rounds = (SQL_QUICK, 1) if options.quick else (SQL_RECORDS, options.rounds or ROUNDS)
+    run = SqlRun(count, rounds, directory)
+    run.measure(names)
+    run.result.show()
+    if options.write:
+        run.result.write(rounds)
+
+
+def compare_payloads(chosen: Sequence[str], options: argparse.Namespace, directory: Path) -> None:
+    """Over HTTP, in columns, and by SQL."""
+    if http_names := [name for name in chosen if name in HTTP_NAMES]:
+        compare_http(http_names, options, directory)
+    if decoding_names := [name for name in chosen if name in DECODING_NAMES]:
+        compare_decoding(decoding_names, options)
+    if sql_names := [name for name in chosen if name in SQL_NAMES]:
+        compare_sql(sql_names, options, directory)
+
+
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (QUICK_REQUESTS, 1) if options.quick else (REQUESTS, options.rounds or AGAINST_ROUNDS)
     for ratios in measure_against(options.against, rounds, count, directory):
@@ -196,10 +219,7 @@ def main(arguments: list[str] | None = None) -> int:
                     write_document(comparisons, rounds)
             if secured_names := [name for name in chosen if name in SECURED_NAMES]:
                 run.stalls.found += compare_secured(secured_names, options, Path(directory))
-            if http_names := [name for name in chosen if name in HTTP_NAMES]:
-                compare_http(http_names, options, Path(directory))
-            if decoding_names := [name for name in chosen if name in DECODING_NAMES]:
-                compare_decoding(decoding_names, options)
+            compare_payloads(chosen, options, Path(directory))
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:

@@ -1,8 +1,8 @@
 """Asks the questions in a Spark driver of its own: `python -m bench.sql.asking SPEC`, the SPEC as JSON.
 
 All contenders are asked in the same session, in alternating rounds, after one round that does not count: Python
-workers and the JVM's compiler would be most of what it shows. Prints a line of JSON for each round. Answers
-are compared.
+workers and the JVM's compiler would be most of what it shows. Answers are compared. Prints a line of JSON for each
+round.
 """
 
 from __future__ import annotations
@@ -94,14 +94,14 @@ def decode_orders(values: pa.Array) -> pa.Array:
     read = fastavro.schemaless_reader
     rows = [read(io.BytesIO(value[5:]), schema, None) for value in values.to_pylist()]
     fields = {"id": pa.string(), "country": pa.string(), "quantity": pa.int32(), "amount": pa.float64()}
-    kinds = [*fields.items(), ("state", pa.string()), ("ordered", pa.timestamp("us", "UTC"))]
+    kinds = [*fields.items(), ("note", pa.string()), ("ordered", pa.timestamp("us", "UTC"))]
     return pa.array(rows, pa.struct(kinds))
 
 
 def connector_view(spark: SparkSession, spec: Spec) -> DataFrame:
     from pyspark.sql.functions import arrow_udf, col
 
-    kind = "id string, country string, quantity int, amount double, state string, ordered timestamp"
+    kind = "id string, country string, quantity int, amount double, note string, ordered timestamp"
     decode = arrow_udf(decode_orders, kind)  # type: ignore[call-overload]  # as its documentation has it
     records = spark.read.format("kafka").options(subscribe=TOPIC, **{"kafka.bootstrap.servers": spec.bootstrap}).load()
     ours = {"_key": "cast(key as string)", "_partition": "partition", "_offset": "offset", "_timestamp": "timestamp"}

@@ -232,7 +232,10 @@ def test_errors_are_judged_when_a_fetch_fails(code: ErrorCode, verdict: Verdict)
 def test_fetch_size_follows_the_range_when_it_is_small() -> None:
     assert choose_fetch_bytes(10, None, 8 << 20) == 64 * 1024
     assert choose_fetch_bytes(10**6, 100.0, 8 << 20) == 8 << 20
-    assert choose_fetch_bytes(10_000, 100.0, 8 << 20) == 1_100_000
+    assert choose_fetch_bytes(10_000, 100.0, 8 << 20) == 1_000_000
+    assert choose_fetch_bytes(10_000, None, 8 << 20) == 320_000
+    assert choose_fetch_bytes(10**6, None, 8 << 20) == 8 << 20
+    assert choose_fetch_bytes(1, 100.0, 8 << 20) == 4 * 1024
 
 
 def test_servers_are_understood_when_written_in_any_way() -> None:

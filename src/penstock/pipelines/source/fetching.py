@@ -35,8 +35,12 @@ DECODED_BYTES = 1024 * 1024
 ROWS_BYTES = 8 * 1024 * 1024
 ROWS_COUNT = 65_536
 
-_LEAST_FETCH_BYTES = 64 * 1024
-_UNKNOWN_RECORD_BYTES = 1024  # until the first answer tells
+# Until the first answer tells how large records are, they are taken for small: what is too little costs a round trip,
+# and what is too much may be all of a topic for an hour of it.
+_FIRST_FETCH_BYTES = 64 * 1024
+_SMALL_RECORD_BYTES = 32
+# Then just as much as the rest should have; where that was too little, there is another round trip for the last batch.
+_LEAST_FETCH_BYTES = 4 * 1024
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 # Records that differ in little but their offsets compress by less. Beyond it a batch is opened to be counted.
 _PLAUSIBLE_RATIO = 64
@@ -78,8 +82,9 @@ def judge(code: ErrorCode) -> Verdict:
 
 def choose_fetch_bytes(remaining: int, record_bytes: float | None, most: int) -> int:
     """About as much as the rest of the range, so that a small range does not carry the topic's tail along."""
-    wanted = int(remaining * (record_bytes or _UNKNOWN_RECORD_BYTES) * 1.1)
-    return min(most, max(_LEAST_FETCH_BYTES, wanted))
+    if record_bytes is None:
+        return min(most, max(_FIRST_FETCH_BYTES, remaining * _SMALL_RECORD_BYTES))
+    return min(most, max(_LEAST_FETCH_BYTES, int(remaining * record_bytes)))
 
 
 def bound_rows(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -220,8 +225,9 @@ class DirectFetch:
             else:
                 self._wait(f"the broker has nothing there; its high watermark is {answer.high_watermark}")
             return
-        start, self._offset = self._offset, max(self._offset, batches[-1].header.next_offset)
-        self._record_bytes = len(data) / max(1, self._offset - batches[0].header.base_offset)
+        last = batches[-1]
+        start, self._offset = self._offset, max(self._offset, last.header.next_offset)
+        self._record_bytes = (last.position + last.header.size) / max(1, self._offset - batches[0].header.base_offset)
         self._retrying.restart()
         self._send_ahead()
         aborted = None

@@ -237,7 +237,7 @@ def _write(tables: Tables, sink: OpenTopic, job: InsertJob, check_wanted: Callab
             sink.close()
         number = rows_counted(observed, _COUNT_WAIT_S) or 0
     left_out = [
-        f"{count.value:,} rows of {table_name(read, connection)} do not decode and were left out"
+        f"{table_name(read, connection)}: {count.value:,} records do not decode and were left out"
         for read, count in zip(job.reads, skipped, strict=False)
         if count.value
     ]

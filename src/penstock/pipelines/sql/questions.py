@@ -173,12 +173,13 @@ def read_frame(
 
 
 def _few_rows(spark: SparkSession, scan: TableScan, skipped: Accumulator[int] | None) -> DataFrame | None:
-    """The rows of a scan with a small limit, read here and now; None where they are many or large.
+    """The rows of a scan with a small limit or of few offsets, read here and now; None where they are many or large.
 
     A worker of Spark's that nobody reads to its end is killed, which a limit does, and the next one takes a second to
     start. Here the rows are there in milliseconds.
     """
-    if scan.limit is None or scan.limit > _FEW_ROWS or len(scan.tasks) != 1:
+    most = sum(part.size for task in scan.tasks for part in task) if scan.limit is None else scan.limit
+    if most > _FEW_ROWS or len(scan.tasks) != 1:
         return None
     rows, left = [], _FEW_BYTES
     counted: list[int] = []
