@@ -19,8 +19,8 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
-import penstock
 from penstock.pipelines.sql import Tables, register
+from penstock.testing.processes import RegistryProcess
 from tests.pipelines.duckdb_answers import ask_duckdb
 
 _ORDERS, _CHANGES = 2_400, 400
@@ -121,15 +121,17 @@ def _changes() -> list[tuple[str, dict[str, Any] | None]]:
 
 
 @pytest.fixture(scope="module")
-def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    countries = str(tmp_path_factory.mktemp("files") / "countries.parquet")
+def asked(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    directory = tmp_path_factory.mktemp("files")
+    countries = str(directory / "countries.parquet")
     pq.write_table(pa.table(_COUNTRIES), countries)
-    config = {"group.initial.rebalance.delay.ms": "0"}
-    with penstock.Broker(config=config) as broker, penstock.Registry(broker) as registry:
-        _write_topics(broker.bootstrap_servers, registry.url)
+    with RegistryProcess(
+        bootstrap, directory / "registry.log", config={"kafkastore.topic": "_schemas_asked"}
+    ) as registry:
+        _write_topics(bootstrap, registry.url)
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
         try:
-            with register(spark, broker.bootstrap_servers, registry=registry.url, has_views=False) as tables:
+            with register(spark, bootstrap, registry=registry.url, has_views=False) as tables:
                 yield Asked(tables, countries, _answers(countries))
         finally:
             spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
@@ -137,10 +139,11 @@ def asked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 def _write_topics(bootstrap_servers: str, registry: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
-    compacted = {"cleanup.policy": "compact"}
-    for created in admin.create_topics(
-        [NewTopic("orders", 3, 1), NewTopic("customers", 2, 1, config=compacted)]
-    ).values():
+    topics = [
+        NewTopic("orders", 3, 1, config={"retention.ms": "-1"}),  # they are from a day that is long gone
+        NewTopic("customers", 2, 1, config={"cleanup.policy": "compact"}),
+    ]
+    for created in admin.create_topics(topics).values():
         created.result(30)
     client = SchemaRegistryClient({"url": registry})
     older, newer = (_serializer(client, schema) for schema in (_OLD, _NEW))
