@@ -273,3 +273,19 @@ def test_plain_spark_knows_the_topics_when_they_are_registered(
         finally:
             for name in (orders, f"`{dotted}`", f"`{orders}$latest`"):
                 spark.sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def test_a_column_is_found_when_its_name_has_quotes_and_backticks(
+    spark: SparkSession, bootstrap: str, tables: Tables, suffix: str
+) -> None:
+    """One such record broke every question about its topic."""
+    topic = Topics(bootstrap).create(1, f"odd_names_{suffix}")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, json.dumps({'a"b': 1, "c`d": {"e`f": 2}, "g\\h": "x", "plain": 3}))
+    assert producer.flush(30) == 0
+    assert [tuple(row) for row in tables.sql(f'SELECT `a"b`, `c``d`.`e``f`, plain FROM `{topic}`').collect()] == [
+        (1, 2, 3)
+    ]
+    assert [tuple(row) for row in tables.sql(f"SELECT plain FROM `{topic}` WHERE `c``d`.`e``f` = 2").collect()] == [
+        (3,)
+    ]

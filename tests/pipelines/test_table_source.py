@@ -85,6 +85,23 @@ def test_the_latest_of_each_key_is_found_over_partitions_when_the_table_is_asked
         assert spark.sql("SELECT id FROM t WHERE _offset < 8").collect() == []
 
 
+def test_no_outdated_row_comes_back_when_a_key_has_moved_and_its_old_partition_is_asked_for(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    topic = make_topic(bootstrap, "moved", 2, retention_ms="-1")
+    producer = Topics(bootstrap).producer()
+    for number, partition in enumerate((0, 1)):
+        producer.produce(topic, json.dumps({"id": number}), "k", partition=partition, timestamp=FIRST_MS + number)
+    assert producer.flush(30) == 0
+    spark.conf.set(PUSHDOWN, "true")
+    try:
+        with view(spark, bootstrap, f"{topic}$latest"):
+            assert spark.sql("SELECT id FROM t WHERE _partition = 0").collect() == []
+            assert [row.id for row in spark.sql("SELECT id FROM t WHERE _partition = 1").collect()] == [1]
+    finally:
+        spark.conf.unset(PUSHDOWN)
+
+
 def test_only_some_columns_are_read_when_the_reader_has_a_schema(
     spark: SparkSession, bootstrap: str, orders: str
 ) -> None:

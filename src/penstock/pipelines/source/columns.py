@@ -62,7 +62,7 @@ def build_rows(
     return pa.RecordBatch.from_arrays([*columns, headers], schema=SCHEMA_WITH_HEADERS)
 
 
-def count_rows(partition: TopicPartition, count: int) -> pa.RecordBatch:
+def bare_rows(partition: TopicPartition, count: int) -> pa.RecordBatch:
     """Rows of which only the topic and the partition are known."""
     known = {"topic": pa.scalar(partition.topic), "partition": pa.scalar(partition.partition, pa.int32())}
     columns = [

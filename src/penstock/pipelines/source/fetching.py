@@ -19,7 +19,7 @@ from penstock.client.connection import REQUEST_TIMEOUT_S
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.client.versioned import VersionedClient
 from penstock.pipelines.source.brokers import Brokers
-from penstock.pipelines.source.columns import count_rows
+from penstock.pipelines.source.columns import bare_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
 from penstock.pipelines.source.decoding import LEAST_RECORD_BYTES, Parts, decode_sections
 from penstock.pipelines.source.read_options import FetchOptions
@@ -232,7 +232,7 @@ class DirectFetch:
         if self._options.is_counted:
             whole, parted = split_counted(seen, start, self._part.end)
             for count in count_pieces(whole):
-                yield count_rows(self._part.partition, count)
+                yield bare_rows(self._part.partition, count)
             seen = iter(parted)
         for sections in group_sections(batch.open() for batch in seen):
             rows = decode_sections(*self._part.partition, sections, start, self._part.end, self._parts)

@@ -114,7 +114,7 @@ def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructTyp
 
 
 @dataclass(frozen=True, slots=True)
-class TableRead:
+class DecodedRead:
     """What both kinds of reader do: travels to the executors."""
 
     options: SourceOptions
@@ -128,7 +128,7 @@ class TableRead:
 
 
 class TableReader(DataSourceReader):
-    def __init__(self, read: TableRead, connection: Connection, bounds: Bounds = UNBOUNDED) -> None:
+    def __init__(self, read: DecodedRead, connection: Connection, bounds: Bounds = UNBOUNDED) -> None:
         self._read, self._connection, self._bounds = read, connection, bounds
 
     @property
@@ -182,11 +182,11 @@ class _Pushing:
 
 
 class TableStreamReader(StreamReader):
-    def __init__(self, read: TableRead) -> None:
+    def __init__(self, read: DecodedRead) -> None:
         super().__init__(read.options)
         self._table_read = read
 
-    def __reduce__(self) -> tuple[type[TableStreamReader], tuple[TableRead]]:  # type: ignore[override]
+    def __reduce__(self) -> tuple[type[TableStreamReader], tuple[DecodedRead]]:  # type: ignore[override]
         return TableStreamReader, (self._table_read,)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -194,10 +194,10 @@ class TableStreamReader(StreamReader):
         return self._table_read.read(partition.offsets)
 
 
-def _plan_read(given: Mapping[str, str], place: Place, table: Table, schema: StructType) -> TableRead:
+def _plan_read(given: Mapping[str, str], place: Place, table: Table, schema: StructType) -> DecodedRead:
     bad_rows = parse_options(given, place)["badRows"]
     options = parse_source_options(_without_table(given, table), place)
-    return TableRead(options, table, _columns_of(table, schema), bad_rows)
+    return DecodedRead(options, table, _columns_of(table, schema), bad_rows)
 
 
 def _columns_of(table: Table, schema: StructType) -> tuple[str, ...]:
