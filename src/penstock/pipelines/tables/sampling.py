@@ -14,12 +14,16 @@ from penstock.pipelines.payloads.decoding import KEY_SCHEMA_HEADER, VALUE_SCHEMA
 from penstock.pipelines.source.read_options import FetchOptions
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range
+from penstock.pipelines.tables.ends import LEAST_RECORDS, SAMPLE_RECORDS, Seen
 from penstock.serdes.columns.payloads import SchemaKey, read_frames
 
 # Records of more partitions hardly say more, and each partition is a question of its own.
 _MOST_PARTITIONS = 8
 # Somebody waits for the columns of a table.
 _PATIENCE_MS = 10_000
+# A look at records asks for so much at once. Brokers send a larger batch whole.
+_PEEK_BYTES = 256 * 1024
+_MOST_ANSWERS = 2
 # Numbers and hashes are UTF-8 by chance at times, and have such characters then.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # A topic whose records name more schemas than this is no table of one of them.
@@ -75,6 +79,36 @@ def take_sample(ranges: Iterable[OffsetRange], fetch: FetchOptions, records: int
     whole = pa.Table.from_batches(found).combine_chunks()
     keys, values, headers = (whole.column(name).combine_chunks() for name in ("key", "value", "headers"))
     return Sample(keys, values, headers)
+
+
+def peek_times(part: OffsetRange, fetch: FetchOptions) -> Seen:
+    """When the first records of the range were written, without their keys and values. Raises FetchError.
+
+    The first look is at as many offsets as records are wanted, which one answer has. Where most of these offsets are
+    gaps, the second goes on until there are enough records."""
+    careful = replace(
+        fetch,
+        include_keys=False,
+        include_values=False,
+        fail_on_data_loss=False,
+        max_bytes=_PEEK_BYTES,
+        poll_timeout_ms=_PATIENCE_MS,
+    )
+    seen = _first_times(part._replace(end=min(part.end, part.start + SAMPLE_RECORDS)), careful)
+    is_enough = len(seen.offsets) >= LEAST_RECORDS or part.size <= SAMPLE_RECORDS
+    return seen if is_enough else _first_times(part, careful)
+
+
+def _first_times(part: OffsetRange, fetch: FetchOptions) -> Seen:
+    offsets: list[int] = []
+    times_ms: list[int] = []
+    for answers, rows in enumerate(read_range(part, fetch), 1):
+        offsets += rows.column("offset").to_pylist()
+        times_ms += (rows.column("timestamp").cast(pa.int64()).to_numpy() // 1000).tolist()
+        # Of large records, few are enough.
+        if len(offsets) >= (SAMPLE_RECORDS if answers < _MOST_ANSWERS else LEAST_RECORDS):
+            break
+    return Seen(offsets[:SAMPLE_RECORDS], times_ms[:SAMPLE_RECORDS])
 
 
 def named_schemas(payloads: pa.Array, headers: pa.Array) -> list[SchemaKey]:
