@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.pipelines.sql.clocks import Clock, clock_of
+from penstock.pipelines.tables.clocks import Clock, clock_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,6 @@ import io
 import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -400,13 +399,3 @@ def test_a_row_is_an_error_when_the_defaults_of_its_items_take_too_much() -> Non
     payload = written(old, {"maybe": None, "several": [{"x": 1}] * 30, "by_name": {}})
     columns = decode_batch(pa.array([payload], pa.binary()), {7: decoder}, decoder.type)
     assert columns.errors.to_pylist() == ["schema 7: the defaults of 30 records take more than 16777216 bytes"]
-
-
-def test_lists_are_left_to_the_other_reader_when_few_rows_have_very_long_ones() -> None:
-    """A hundred payloads of long lists made a round for each of their items."""
-    decoder = AvroColumns(avro({"type": "array", "items": "int"}))
-    batch = pa.array([written({"type": "array", "items": "int"}, [1] * 20_000)] * 20, pa.binary())
-    began = monotonic()
-    columns = decode_batch(batch, {7: decoder}, decoder.type)
-    assert columns.errors.null_count == 20
-    assert monotonic() - began < 10

@@ -21,12 +21,12 @@ from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
 from penstock.pipelines.quoting import quote, type_ddl
 from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.sql.clocks import Clock, clock_of
 from penstock.pipelines.sql.reads import TableRead, notices_of, plan_read
 from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
 from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions
 from penstock.pipelines.sql.wanted import Wanted, wanted_of
 from penstock.pipelines.tables.catalog import Catalog
+from penstock.pipelines.tables.clocks import Clock, clock_of
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
 from penstock.pipelines.tables.table import Table
 

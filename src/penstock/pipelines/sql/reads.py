@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.sql.clocks import Clock, bounds_at
 from penstock.pipelines.sql.wanted import Wanted
 from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, below_latest, decide_lateness, plan_reads
+from penstock.pipelines.tables.clocks import Clock, bounds_at
 from penstock.pipelines.tables.table import Table
 
 _MINUTE_MS = 60_000

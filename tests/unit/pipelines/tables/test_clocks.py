@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.pipelines.sql.clocks import Clock, bounds_at
 from penstock.pipelines.tables.bounds import UNBOUNDED, Bounds, Interval
+from penstock.pipelines.tables.clocks import Clock, bounds_at
 
 _HOUR = 3_600_000_000
 _BOUNDS = Bounds(frozenset({1}), Interval(3, 9), Interval(10 * _HOUR, 20 * _HOUR), frozenset({"k"}))
