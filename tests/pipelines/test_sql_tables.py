@@ -271,6 +271,17 @@ def test_records_are_found_when_one_before_them_has_a_clock_that_is_ahead(tables
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
 
 
+def test_the_note_is_repeated_when_a_column_is_missing_because_values_are_bytes(tables: Tables, bootstrap: str) -> None:
+    topics = Topics(bootstrap)
+    name = topics.create(1)
+    topics.produce(name, range(2), 1)
+
+    with pytest.raises(SqlError) as failed:
+        tables.sql(f"SELECT customer FROM `{name}`")
+
+    assert f"{name} is bytes: partition 0 offset 0 is no JSON object, nor are 1 more of 2" in failed.value.hint
+
+
 def test_tables_are_described_when_asked(tables: Tables, orders: str) -> None:
     described = tables.describe(orders)
 

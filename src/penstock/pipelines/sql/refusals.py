@@ -39,6 +39,8 @@ _RAISED = re.compile(
 )
 _RIGHT = re.compile(r"(topic|group|cluster|transactional.?id)[_ ]authorization[_ ]failed", re.IGNORECASE)
 _MOST_NEAR = 3
+# How notes begin that say what became of a topic without a schema: its columns may not be what somebody expects.
+_GUESSED: Final = ("bytes", "inferred")
 # What is told in words. Any other error is one of ours, and keeps its traceback.
 TOLD: Final = (PySparkException, Py4JJavaError, PipelineError, RegistryClientError, ClusterError, FetchError, ApiError)
 
@@ -49,9 +51,10 @@ def refusal_of(
     *,
     topics: Callable[[], Iterable[str]] = tuple,
     columns: Mapping[str, Iterable[str]] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> PipelineError:
     """The error for people. `text` is the statement; `topics` are those there are, asked for if one is missing;
-    `columns` are those of the statement's tables."""
+    `columns` are those of the statement's tables, and `notes` say where they come from."""
     if _RIGHT.search(str(error)):
         return _missing_right(error)
     if isinstance(error, PipelineError):
@@ -60,7 +63,9 @@ def refusal_of(
     if condition == _MISSING_TABLE:
         return _missing_table(parameters.get("relationName", ""), topics)
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "UNRESOLVED_MAP_KEY")):
-        return _missing_column(parameters, columns or {}, _position_of(error))
+        missing = _missing_column(parameters, columns or {}, _position_of(error))
+        said = "; ".join(f"{table} is {note}" for table, note in (notes or {}).items() if note.startswith(_GUESSED))
+        return SqlError(missing.message, f"{missing.hint}; {said}") if said else missing
     said = _said_by_worker(error)
     if said:
         return SqlError(said)

@@ -296,22 +296,24 @@ def _bounded_by_time(
         ranges = {key: part._replace(start=max(part.start, found.get(key, part.end))) for key, part in ranges.items()}
         ranges = _filled(ranges)
     if times_us.end is not None:
-        end_ms = -(-times_us.end // 1000) + lateness_ms
-        if end_ms < 0:
+        before_ms = -(-times_us.end // 1000)
+        if before_ms + lateness_ms < 0:
             return {}
-        if end_ms <= _LATEST_MS and isinstance(offsets_at, Times):
-            ranges = _ended(ranges, end_ms, offsets_at)
+        if before_ms + lateness_ms <= _LATEST_MS and isinstance(offsets_at, Times):
+            ranges = _ended(ranges, before_ms, lateness_ms, offsets_at)
     return _filled(ranges)
 
 
-def _ended(ranges: dict[TopicPartition, OffsetRange], end_ms: int, times: Times) -> dict[TopicPartition, OffsetRange]:
-    found = _ask(times, ranges, end_ms)
+def _ended(
+    ranges: dict[TopicPartition, OffsetRange], before_ms: int, lateness_ms: int, times: Times
+) -> dict[TopicPartition, OffsetRange]:
+    found = _ask(times, ranges, before_ms + lateness_ms)
     behind = [
         part._replace(start=max(part.start, found[key]))
         for key, part in ranges.items()
         if found.get(key, part.end) < part.end
     ]
-    ends = find_ends(behind, end_ms, times.peek) if behind else {}
+    ends = find_ends(behind, before_ms, lateness_ms, times.peek) if behind else {}
     return {key: part._replace(end=ends.get(key, part.end)) for key, part in ranges.items()}
 
 

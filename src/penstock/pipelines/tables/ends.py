@@ -1,9 +1,9 @@
 """Where in a partition a time has passed: the end of what a question about times before it reads. Pure.
 
 Kafka finds the first record of a time or later. One record whose producer's clock is ahead is such a record, and may
-lie before all others. So what Kafka finds is a candidate. A time has passed where most records of a sample are that
-late; where they are not, the place is searched for behind the candidate, by halves. Whichever place is found, more than
-half of a sample lies before it or at it and is late enough. It is not too early unless so many clocks are wrong.
+lie before all others. So what Kafka finds is a candidate. A time has passed behind a sample of which most records are
+that late; where they are not, such a place is searched for behind the candidate, by halves. What is wanted of the
+sample itself is seen there. So whichever place is found, it is not too early unless most clocks of a sample are wrong.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class _Search:
     found: int
     probe: int
 
-    def look(self, seen: Seen, time_ms: int) -> None:
+    def look(self, seen: Seen, before_ms: int, lateness_ms: int) -> None:
         if len(seen.offsets) < LEAST_RECORDS:
             self.high = self.probe
+        elif has_passed(seen, before_ms + lateness_ms):
+            self.high = self.probe
+            wanted = [offset for offset, time in zip(*seen, strict=True) if time < before_ms]
+            self.found = max(wanted) + 1 if wanted else self.probe
         else:
-            place = passing_place(seen, time_ms)
-            if place is None:
-                self.low = seen.offsets[-1] + 1
-            else:
-                self.high, self.found = self.probe, place
+            self.low = seen.offsets[-1] + 1
         self.probe = (self.low + self.high) // 2
 
     @property
@@ -61,23 +61,21 @@ class _Search:
         return self.high - self.low <= _NEAR_ENOUGH
 
 
-def find_ends(behind: Collection[OffsetRange], time_ms: int, peek: Peek) -> Offsets:
-    """For each range, from a candidate to what is held, the offset from which on records of an earlier time are not
-    expected. All partitions are looked at in one round, and in further rounds those whose candidate was an outlier."""
+def find_ends(behind: Collection[OffsetRange], before_ms: int, lateness_ms: int, peek: Peek) -> Offsets:
+    """For each range, from a candidate to what is held, the offset from which on no records from before the time are
+    expected, if each comes at most so late. All partitions are looked at in one round, and in further rounds those whose candidate was an outlier."""
     searches = {part.partition: _Search(part.start, part.end, part.end, part.end, part.start) for part in behind}
     ends: dict[TopicPartition, int] = {}
     while searches:
         seen = peek([OffsetRange(each, search.probe, search.held_end) for each, search in searches.items()])
         for partition, search in list(searches.items()):
-            search.look(seen[partition], time_ms)
+            search.look(seen[partition], before_ms, lateness_ms)
             if search.is_over:
                 ends[partition] = search.found
                 del searches[partition]
     return ends
 
 
-def passing_place(seen: Seen, time_ms: int) -> int | None:
-    """The offset of the record with which most of the sample has been that late; None where most is not."""
-    late = [offset for offset, time in zip(seen.offsets, seen.times_ms, strict=True) if time >= time_ms]
-    most = len(seen.offsets) // 2
-    return late[most] if len(late) > most else None
+def has_passed(seen: Seen, time_ms: int) -> bool:
+    """Whether most records of the sample are that late."""
+    return 2 * sum(time >= time_ms for time in seen.times_ms) > len(seen.times_ms)

@@ -50,8 +50,15 @@ def test_records_behind_a_clock_that_is_ahead_are_read_when_a_question_ends_at_a
 def test_one_look_is_enough_when_records_are_in_order() -> None:
     log = Log([(offset, offset) for offset in range(1_000_000)])
 
-    assert 500_000 <= log.end(500_000) <= 500_000 + SAMPLE_RECORDS
-    assert log.looks == 1
+    assert log.end(500_000) == 500_000
+    assert log.end(400_000, 600) == 400_600
+    assert log.looks == 2
+
+
+def test_what_the_sample_shows_is_read_when_the_time_passes_within_it() -> None:
+    log = Log([(0, 10**9), *((offset, offset) for offset in range(1, 21)), *((each, 10**9) for each in range(21, 100))])
+
+    assert log.end(100) == 21
 
 
 def test_looks_are_few_and_the_end_is_near_when_a_clock_is_ahead() -> None:
@@ -87,6 +94,6 @@ def test_each_partition_has_an_end_when_several_are_searched_at_once() -> None:
     def peek(ranges: Collection[OffsetRange]) -> dict[TopicPartition, Seen]:
         return {key: seen for each in ranges for key, seen in logs[each.partition.partition].peek([each]).items()}
 
-    ends = find_ends([OffsetRange(TopicPartition("t", number), 0, 10_000) for number in logs], 6_000, peek)
+    ends = find_ends([OffsetRange(TopicPartition("t", number), 0, 10_000) for number in logs], 6_000, 0, peek)
 
     assert all(6_000 / each.partition <= end <= 6_000 / each.partition + 2_200 for each, end in ends.items())
