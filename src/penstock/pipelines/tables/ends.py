@@ -63,7 +63,8 @@ class _Search:
 
 def find_ends(behind: Collection[OffsetRange], before_ms: int, lateness_ms: int, peek: Peek) -> Offsets:
     """For each range, from a candidate to what is held, the offset from which on no records from before the time are
-    expected, if each comes at most so late. All partitions are looked at in one round, and in further rounds those whose candidate was an outlier."""
+    expected, if each comes at most so late. All partitions are looked at in one round, and those whose candidate was an
+    outlier in further rounds."""
     searches = {part.partition: _Search(part.start, part.end, part.end, part.end, part.start) for part in behind}
     ends: dict[TopicPartition, int] = {}
     while searches:
