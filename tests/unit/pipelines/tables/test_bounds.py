@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.options import ANY_LATENESS_MS
+from penstock.pipelines.options import ANY_LATENESS_MS, LATENESS
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.tables.bounds import (
     UNBOUNDED,
@@ -166,3 +166,8 @@ def test_keys_alone_bound_what_the_latest_is_chosen_from() -> None:
     bounds = Bounds(frozenset({0}), Interval(1, 5), Interval(1, 5), frozenset({"a"}))
 
     assert below_latest(bounds) == Bounds(keys=frozenset({"a"}))
+
+
+def test_any_lateness_is_allowed_when_it_is_none() -> None:
+    assert LATENESS.parse("none") == ANY_LATENESS_MS == LATENESS.parse(f"{ANY_LATENESS_MS}ms")
+    assert LATENESS.parse("15m") == 900_000
