@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.sql import Tables, register
 from penstock.pipelines.sql.refusals import refusal_of
+from penstock.pipelines.tables.source import table_options
 from tests.pipelines.topics import Topics
 
 _FIRST_MS = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
@@ -246,6 +248,38 @@ def test_the_plan_says_what_is_read_when_a_question_is_explained(tables: Tables,
     assert "reads 100 of 200 offsets, 50 %, in 1 of 2 partitions" in said
     assert "10 minutes of late records, which is an allowance" in said
     assert any("late" in notice for notice in tables.notices)
+
+
+def test_records_are_found_when_one_before_them_has_a_clock_that_is_ahead(tables: Tables, bootstrap: str) -> None:
+    """`_timestamp < now()` was true of no record."""
+    name, now = Topics(bootstrap).create(2), time.time_ns() // 1_000_000
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(200):
+        at = now + 58 * 60_000 if number < 2 else now - 7_200_000 + number
+        producer.produce(name, f'{{"id": {number}}}', None, number % 2, timestamp=at)
+    assert producer.flush(30) == 0
+
+    for condition in ("_timestamp < now()", "_timestamp BETWEEN now() - INTERVAL 3 HOURS AND now()"):
+        assert tables.sql(f"SELECT count(*) FROM `{name}` WHERE {condition}").collect()[0][0] == 198
+    options = table_options(tables.catalog.connection, tables.catalog.table(name))
+    spark = tables.spark
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        rows = spark.read.format("penstock").options(**options).load()
+        assert rows.where("_timestamp < now()").count() == 198
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def test_the_note_is_repeated_when_a_column_is_missing_because_values_are_bytes(tables: Tables, bootstrap: str) -> None:
+    topics = Topics(bootstrap)
+    name = topics.create(1)
+    topics.produce(name, range(2), 1)
+
+    with pytest.raises(SqlError) as failed:
+        tables.sql(f"SELECT customer FROM `{name}`")
+
+    assert f"{name} is bytes: partition 0 offset 0 is no JSON object, nor are 1 more of 2" in failed.value.hint
 
 
 def test_tables_are_described_when_asked(tables: Tables, orders: str) -> None:

@@ -6,7 +6,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -29,9 +29,11 @@ from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.sql import Tables
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.scan import TableScan, frame
+from penstock.pipelines.tables.source import table_options
 from tests.pipelines.table_topics import ORDER, TableTopics, avro
 
 OURS = ["_key", "_headers", "_partition", "_offset", "_timestamp"]
@@ -154,6 +156,23 @@ def test_columns_are_inferred_when_values_are_json_objects_without_a_schema(topi
     }  # fmt: skip
     assert rows[1]["any"] == "text"
     assert json.loads(rows[2]["any"]) == {"x": [1, 2]}
+
+
+def test_a_topic_of_json_stays_one_when_a_few_values_are_odd(topics: TableTopics) -> None:
+    """One such value in the sample made bytes of the whole topic."""
+    odd = [b'{"id": NaN}', b'\xef\xbb\xbf{"id": 1}', b'{"id": 1} end', b'{"id": "\xff"}', b'{"id":' + b"[" * 3_000]
+    topic, other = topics.create(partitions=1), topics.create(partitions=1)
+    values = [json.dumps({"id": each}).encode() for each in range(50)]
+    topics.write(topic, ({"value": each} for each in [*values[:25], *odd, *values[25:]]))
+    topics.write(other, ({"value": each} for each in [*values[:20], *odd]))
+    with Catalog(topics.connection) as catalog:
+        table = catalog.table(topic)
+        note = catalog.table(other).note
+    assert table.note == "inferred from 50 records; 5 of 55 are no JSON objects, as partition 0 offset 25"
+    assert [row["id"] for row in topics.rows(topic, ["id"], bad_rows="skip")] == list(range(50))
+    with pytest.raises(TableError, match="offset 25"):
+        topics.rows(topic, ["id"])
+    assert note == "bytes: partition 0 offset 20 is no JSON object, nor are 4 more of 25"
 
 
 def test_a_column_is_null_when_a_later_value_does_not_fit_what_was_inferred(topics: TableTopics) -> None:
@@ -345,3 +364,27 @@ def test_every_batch_has_the_scan_s_schema_when_spark_checks_it(topics: TableTop
     (row,) = frame(spark, scan).collect()
     assert row["c"].asDict(recursive=True) == value["c"]
     assert isinstance(scan.schema, pa.Schema)
+
+
+def test_times_of_day_are_text_by_every_way_when_a_schema_has_some(topics: TableTopics, spark: SparkSession) -> None:
+    """Not even a count could be asked for: "The data type TIME is not supported"."""
+    topic = topics.create()
+    times = [
+        {"name": "ms", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "us", "type": ["null", {"type": "long", "logicalType": "time-micros"}]},
+    ]
+    schema = {"type": "record", "name": "Times", "fields": times}
+    schema_id = topics.register(f"{topic}-value", schema)
+    value = {"ms": time(1, 2, 3, 4000), "us": time(23, 59, 59, 999_999)}
+    values = [value, {**value, "us": None}]
+    topics.write(topic, ({"value": avro(schema, schema_id, each)} for each in values))
+    expected = [("01:02:03.004000", "23:59:59.999999"), ("01:02:03.004000", None)]
+    with Tables(spark, Catalog(topics.connection)) as tables:
+        assert [
+            tuple(row) for row in tables.sql(f"SELECT ms, us FROM `{topic}` ORDER BY _offset").collect()
+        ] == expected
+        assert tables.sql(f"SELECT count(*) FROM `{topic}`").collect()[0][0] == 2
+        assert tables.sql(f"SELECT count(us) FROM `{topic}` WHERE ms < '02'").collect()[0][0] == 1
+        options = table_options(tables.catalog.connection, tables.catalog.table(topic))
+    rows = spark.read.format("penstock").options(**options).load().orderBy("_offset").select("ms", "us")
+    assert [tuple(row) for row in rows.collect()] == expected

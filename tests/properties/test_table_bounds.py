@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,8 @@ from pyspark.sql.datasource import (
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.tables.bounds import AnyOf, bounds_of, plan_reads
+from penstock.pipelines.tables.bounds import AnyOf, Times, bounds_of, plan_reads
+from penstock.pipelines.tables.ends import Seen
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPARE: dict[type, Callable[[Any, Any], bool]] = {
@@ -132,6 +133,13 @@ def _lateness(log: list[Record]) -> int:
     return found
 
 
+def _seen(log: list[Record], part: OffsetRange) -> Seen:
+    found = [
+        each for each in log if each.partition == part.partition.partition and part.start <= each.offset < part.end
+    ]
+    return Seen([each.offset for each in found], [each.timestamp_ms for each in found])
+
+
 @settings(max_examples=25)
 @given(st.lists(_conditions, max_size=3), _records)
 def test_every_row_that_meets_the_conditions_is_read(conditions: list[Filter], drawn: list[Any]) -> None:
@@ -146,10 +154,12 @@ def test_every_row_that_meets_the_conditions_is_read(conditions: list[Filter], d
             for partition, time_ms in times.items()
         }
 
+    def peek(ranges: Collection[OffsetRange]) -> dict[TopicPartition, Seen]:
+        return {part.partition: _seen(log, part) for part in ranges}
+
     held = [OffsetRange(TopicPartition("t", number), 0, 60) for number in range(3)]
-    reads = {
-        part.partition.partition: part for part in plan_reads(bounds_of(conditions), held, offsets_at, _lateness(log))
-    }
+    planned = plan_reads(bounds_of(conditions), held, Times(offsets_at, peek), _lateness(log))
+    reads = {part.partition.partition: part for part in planned}
 
     keys = bounds_of(conditions).keys
     for record in log:

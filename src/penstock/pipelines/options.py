@@ -75,6 +75,12 @@ def _parse_duration_ms(text: str) -> int:
     return int(int(match[1]) * _UNIT_MS[match[2] or "ms"])
 
 
+def _parse_lateness_ms(text: str) -> int:
+    if text.lower() == "none":
+        return ANY_LATENESS_MS
+    return min(ANY_LATENESS_MS, _parse_duration_ms(text))
+
+
 def _parse_text(text: str) -> str:
     if not text:
         raise ValueError
@@ -105,6 +111,9 @@ _UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_
 
 BOOLEAN = OptionKind("true or false", _parse_boolean)
 DURATION = OptionKind("a duration such as 500ms, 30s, 15m or 1h", _parse_duration_ms)
+# However late a record comes with a timestamp of the past, a question about that time sees it.
+ANY_LATENESS_MS = 2**63 - 1
+LATENESS = OptionKind(f"{DURATION.accepts}, or none for no limit", _parse_lateness_ms)
 TEXT = OptionKind("a text that is not empty", _parse_text)
 OFFSETS = OptionKind('earliest, latest, group or offsets per partition such as {"topic":{"0":23,"1":-2}}', _parse_text)
 ENDING_OFFSETS = OptionKind('latest or offsets per partition such as {"topic":{"0":50,"1":-1}}', _parse_text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -135,5 +135,4 @@ _TAKES: dict[pa.DataType, Take] = {
     pa.string(): _text,
     pa.binary(): _binary,
     pa.date32(): _iso(date.fromisoformat),
-    pa.time64("ns"): _iso(time.fromisoformat),
 }

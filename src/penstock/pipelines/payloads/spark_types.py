@@ -6,7 +6,8 @@
 | uint8, uint16, uint32; uint64 | the next wider number with a sign; decimal(20, 0) |
 | decimal up to 38 digits; other decimals | decimal; text |
 | timestamp with a zone; without one | timestamp; timestamp_ntz, both in microseconds |
-| time; duration | time(6); interval day to second |
+| time | text as 01:02:03.000004; functions over Arrow, which read topics, take no column of Spark's type time |
+| duration | interval day to second |
 | list, also large ones and those of a fixed size; map; struct | array; map; struct |
 | dictionary; null | what it holds; void |
 
@@ -77,7 +78,7 @@ def spark_arrow_type(kind: pa.DataType) -> pa.DataType:
     if types.is_timestamp(kind):
         return pa.timestamp("us", None if kind.tz is None else "UTC")
     if types.is_time(kind):
-        return pa.time64("ns")
+        return pa.string()
     if types.is_duration(kind):
         return pa.duration("us")
     if types.is_decimal(kind):
@@ -129,6 +130,8 @@ def _converted(values: pa.Array, target: pa.DataType) -> pa.Array:
         return _converted(values.cast(pa.list_(pa.field("element", kind.value_type))), target)
     if types.is_timestamp(kind) or types.is_duration(kind):
         return _microseconds(values, target)
+    if types.is_time(kind):
+        return values.cast(pa.time64("us"), safe=False).cast(target)  # six digits, whatever the unit
     return values.cast(target)
 
 

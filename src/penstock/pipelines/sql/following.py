@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.pipeline import Batch, Branch, OpenSink, OutputMode, Pipeline, Settings, Sink
 from penstock.pipelines.quoting import quote
 from penstock.pipelines.running.planning import sinks_of
@@ -36,6 +37,7 @@ from penstock.pipelines.sql.sessions import OwnSession
 from penstock.pipelines.sql.snapshots import read_again, write_snapshot
 from penstock.pipelines.sql.statements import Insert, Query, parse_statement
 from penstock.pipelines.sql.tokens import tokens_of
+from penstock.pipelines.tables.connection import LATENESS_MS
 from penstock.pipelines.tables.source import table_options
 
 if TYPE_CHECKING:
@@ -124,7 +126,10 @@ class Following:
                 raise SqlError(f"{read.table.name} has no column {chosen[0]}, so there is no watermark on it")
             return found.name, chosen[1]
         if self.is_default(read):
-            return TIMESTAMP, f"{self.tables.catalog.connection.lateness_ms // 1000} seconds"
+            lateness_ms = self.tables.catalog.connection.lateness_ms
+            if lateness_ms >= ANY_LATENESS_MS:
+                lateness_ms = LATENESS_MS  # a stream that waits for ever answers never
+            return TIMESTAMP, f"{lateness_ms // 1000} seconds"
         return None
 
     def said(self) -> list[str]:

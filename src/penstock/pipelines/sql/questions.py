@@ -78,7 +78,8 @@ def ask(
             return _ask(sessions, catalog, text, tables, ours, ends, is_run)
     except TOLD as error:
         columns = {name: [column.name for column in table.columns] for name, table in tables.items()}
-        refused = refusal_of(error, text, topics=catalog.topics, columns=columns)
+        notes = {name: table.note for name, table in tables.items()}
+        refused = refusal_of(error, text, topics=catalog.topics, columns=columns, notes=notes)
         if refused is error:
             raise
         raise refused from None  # what Spark raised has all of Java's stack in its text

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.sql.wanted import Wanted
@@ -80,8 +81,9 @@ def notices_of(read: TableRead) -> list[str]:
         notices.append(f"the columns of {read.table.name} are {read.table.note}")
     if not read.is_lateness_sure:
         notices.append(
-            f"{read.table.name}: records that came more than {describe_duration(read.lateness_ms)} late may be missing,"
-            " because the question ends at a time and producers set the times of this topic; lateness allows for more"
+            f"{read.table.name}: records that came more than {describe_duration(read.lateness_ms)} later than their"
+            " neighbours of the same time may be missing, because the question ends at a time and producers set the"
+            " times of this topic; lateness allows for more, and none for any"
         )
     return notices
 
@@ -116,10 +118,7 @@ def _limits_of(read: TableRead) -> list[str]:
     if times.start is not None:
         said.append(f"from {describe_time(times.start)}")
     if times.end is not None:
-        how = "by the topic's settings" if read.is_lateness_sure else "which is an allowance"
-        said.append(
-            f"until {describe_time(times.end)}, and {describe_duration(read.lateness_ms)} of late records, {how}"
-        )
+        said.append(f"until {describe_time(times.end)}, {_describe_lateness(read)}")
     if read.keys is not None:
         said.append(f"keys: {', '.join(sorted(map(repr, read.bounds.keys or ()))[:5])}; others are not decoded")
     if read.limit is not None:
@@ -127,6 +126,15 @@ def _limits_of(read: TableRead) -> list[str]:
     if read.table.is_latest:
         said.append("keeps the latest row of each key; bounds on offsets and times are applied after that")
     return said
+
+
+def _describe_lateness(read: TableRead) -> str:
+    if read.lateness_ms >= ANY_LATENESS_MS:
+        return "and everything behind it, since records may come however late"
+    allowed = f"and {describe_duration(read.lateness_ms)} of late records"
+    if read.is_lateness_sure:
+        return f"{allowed}, by the topic's settings"
+    return f"{allowed}, which is an allowance for those that came later than their neighbours of the same time"
 
 
 def describe_time(time_us: int) -> str:

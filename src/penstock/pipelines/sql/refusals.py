@@ -48,6 +48,8 @@ _METASTORE_HINT = (
     "Its address is in hive-site.xml or in --set spark.hadoop.hive.metastore.uris=thrift://HOST:9083; without one Spark"
     " has its own in ./metastore_db, for one process at a time."
 )
+# How notes begin that say what became of a topic without a schema: its columns may not be what somebody expects.
+_GUESSED: Final = ("bytes", "inferred")
 # What is told in words. Any other error is one of ours, and keeps its traceback.
 TOLD: Final = (PySparkException, Py4JJavaError, PipelineError, RegistryClientError, ClusterError, FetchError, ApiError)
 
@@ -58,9 +60,10 @@ def refusal_of(
     *,
     topics: Callable[[], Iterable[str]] = tuple,
     columns: Mapping[str, Iterable[str]] | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> PipelineError:
     """The error for people. `text` is the statement; `topics` are those there are, asked for if one is missing;
-    `columns` are those of the statement's tables."""
+    `columns` are those of the statement's tables, and `notes` say where they come from."""
     if _RIGHT.search(str(error)):
         return _missing_right(error)
     if isinstance(error, PipelineError):
@@ -69,7 +72,9 @@ def refusal_of(
     if condition == _MISSING_TABLE:
         return _missing_table(parameters.get("relationName", ""), topics)
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "UNRESOLVED_MAP_KEY")):
-        return _missing_column(parameters, columns or {}, _position_of(error))
+        missing = _missing_column(parameters, columns or {}, _position_of(error))
+        guessed = "; ".join(f"{table} is {note}" for table, note in (notes or {}).items() if note.startswith(_GUESSED))
+        return SqlError(missing.message, f"{missing.hint}; {guessed}") if guessed else missing
     if "HiveMetaStoreClient" in _message_of(error):
         return SqlError("Hive's metastore cannot be opened", _METASTORE_HINT)
     said = _said_by_worker(error)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.options import DURATION, refuse_value
+from penstock.pipelines.options import LATENESS, refuse_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.questions import Question, ask
 from penstock.pipelines.sql.reads import explain_read
@@ -137,7 +137,9 @@ class Reading(TypedDict, total=False):
     """How the rows of topics are read; what is not given is as in the comments."""
 
     bad_rows: BadRows  # fail: a row that does not decode ends the question; skip leaves it out; null makes columns null
-    lateness: str  # 10 minutes: how late records may come that a question about a time still sees
+    # 10 minutes: how much later than its neighbours of the same time a record may come, for a question that ends at a
+    # time to see it; none is no limit, and such a question reads to the end of the topic
+    lateness: str
     is_read_committed: bool  # True
     subjects: Mapping[str, str]  # by topic, the subject of its values; <topic>-value
 
@@ -184,6 +186,6 @@ def _parse_lateness(text: str) -> int:
     """Also in whole words, as Spark's intervals have them."""
     short = re.sub(r"(second|minute|hour|day)s?", lambda unit: unit[1][0], text)
     try:
-        return int(DURATION.parse(short))
+        return int(LATENESS.parse(short))
     except ValueError:
-        raise refuse_value("lateness", text, DURATION.accepts) from None
+        raise refuse_value("lateness", text, LATENESS.accepts) from None

@@ -5,7 +5,8 @@ from a plan. Bounds are never narrower than the truth: every row that meets the 
 condition that is not understood bounds nothing. Spark filters the rows again, so wider bounds cost time only.
 
 A time's beginning is exact: Kafka finds the first record of that time or later. Its end is not, because a producer may
-send a record that is older than the ones before it. `lateness_ms` says how much older, see `decide_lateness`.
+send a record that is older than the ones before it. `lateness_ms` says how much older, see `decide_lateness`. Nor is
+the first record of a later time the end, because that one may be ahead of all others, see `ends`.
 """
 
 from __future__ import annotations
@@ -31,12 +32,28 @@ from pyspark.sql.datasource import (
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import Offsets
+from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.tables.ends import Peek, find_ends
 
 # Answers with the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late.
 # Every partition that is asked for has an answer.
 OffsetsAt: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What a cluster knows of times: it is an `OffsetsAt` that shows the records at those offsets, too. Without a look
+    at them no end is known, so bounds on times have no effect at their end."""
+
+    offsets_at: OffsetsAt
+    peek: Peek
+
+    def __call__(self, times_ms: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int | None]:
+        return self.offsets_at(times_ms)
+
+
 PARTITION: Final = "_partition"
 OFFSET: Final = "_offset"
 TIMESTAMP: Final = "_timestamp"
@@ -231,7 +248,10 @@ def decide_lateness(config: Mapping[str, str], allowance_ms: int) -> tuple[int, 
     be behind that of the last one, so a minute is allowed for. Elsewhere `before.max` and `after.max` bound
     how far a record's time is from its broker's, where somebody has set them: a record that is `after.max` early may
     come before one that is `before.max` late. Without such bounds, or with ones that are wider, it is an allowance.
+    An allowance for any lateness is taken at its word, since a topic may hold records from before its settings.
     """
+    if allowance_ms >= ANY_LATENESS_MS:
+        return ANY_LATENESS_MS, True
     if config.get("message.timestamp.type") == "LogAppendTime":
         return _CLOCK_SKEW_MS, True
     before = int(config.get("message.timestamp.before.max.ms", _UNBOUNDED_MS))
@@ -251,8 +271,8 @@ def plan_reads(
 ) -> list[OffsetRange]:
     """The offsets to read of one topic. `held` is what its partitions hold, with the ends that were fixed before.
 
-    Asks for times only where the bounds have some. Bounds beyond the log are clipped; partitions of which nothing is
-    read are left out.
+    Asks for times only where the bounds have some; their ends bound what is read if `offsets_at` is `Times`. Bounds
+    beyond the log are clipped; partitions of which nothing is read are left out.
     """
     if bounds.is_empty:
         return []
@@ -276,12 +296,25 @@ def _bounded_by_time(
         ranges = {key: part._replace(start=max(part.start, found.get(key, part.end))) for key, part in ranges.items()}
         ranges = _filled(ranges)
     if times_us.end is not None:
-        end_ms = -(-times_us.end // 1000) + lateness_ms
-        if end_ms < 0:
+        before_ms = -(-times_us.end // 1000)
+        if before_ms + lateness_ms < 0:
             return {}
-        found = _ask(offsets_at, ranges, end_ms) if end_ms <= _LATEST_MS else {}
-        ranges = {key: part._replace(end=min(part.end, found.get(key, part.end))) for key, part in ranges.items()}
+        if before_ms + lateness_ms <= _LATEST_MS and isinstance(offsets_at, Times):
+            ranges = _ended(ranges, before_ms, lateness_ms, offsets_at)
     return _filled(ranges)
+
+
+def _ended(
+    ranges: dict[TopicPartition, OffsetRange], before_ms: int, lateness_ms: int, times: Times
+) -> dict[TopicPartition, OffsetRange]:
+    found = _ask(times, ranges, before_ms + lateness_ms)
+    behind = [
+        part._replace(start=max(part.start, found[key]))
+        for key, part in ranges.items()
+        if found.get(key, part.end) < part.end
+    ]
+    ends = find_ends(behind, before_ms, lateness_ms, times.peek) if behind else {}
+    return {key: part._replace(end=ends.get(key, part.end)) for key, part in ranges.items()}
 
 
 def _ask(offsets_at: OffsetsAt, partitions: Collection[TopicPartition], time_ms: int) -> Offsets:

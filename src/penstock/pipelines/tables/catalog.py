@@ -31,9 +31,11 @@ from penstock.pipelines.source.fetching import FetchError
 from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.source.read_options import FetchOptions, LookupOptions, Subscription
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.tables.bounds import Times
 from penstock.pipelines.tables.choosing import Registry, choose_key, choose_value
 from penstock.pipelines.tables.connection import Connection
-from penstock.pipelines.tables.sampling import Sample, take_sample
+from penstock.pipelines.tables.ends import Seen
+from penstock.pipelines.tables.sampling import Sample, peek_times, take_sample
 from penstock.pipelines.tables.table import LATEST_SUFFIX, Table, make_columns
 from penstock.protocol.errors import ErrorCode
 from penstock.serdes.errors import SerdesError
@@ -95,11 +97,20 @@ class Catalog:
                 raise self._unknown(min(found.missing))
             return self._ranges(found.partitions)
 
-    def offsets_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    @property
+    def offsets_at(self) -> Times:
+        return Times(self._offsets_at, self._peek)
+
+    def _offsets_at(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset with that timestamp or a later one; None where there is none."""
         with self._lock, self._explained():
             found = self._of_all(timestamps_ms, lambda: self._cluster.at_timestamps(timestamps_ms))
         return {partition: None if offset == LATEST else offset for partition, offset in found.items()}
+
+    def _peek(self, ranges: Collection[OffsetRange]) -> dict[TopicPartition, Seen]:
+        """The first records of each range."""
+        with self._explained(", ".join(sorted({part.partition.topic for part in ranges}))):
+            return {part.partition: peek_times(part, self._fetch) for part in ranges}
 
     def topic_config(self, topic: str) -> Mapping[str, str]:
         """Such as message.timestamp.type. Empty where the broker does not allow to see it."""

@@ -20,7 +20,7 @@ from penstock.pipelines.payloads.formats import (
 )
 from penstock.pipelines.payloads.spark_types import spark_type
 from penstock.pipelines.tables.inferring import Inference
-from penstock.pipelines.tables.sampling import MOST_SCHEMAS, Sample, is_text, named_schemas, read_objects
+from penstock.pipelines.tables.sampling import MOST_SCHEMAS, Objects, Sample, is_text, named_schemas, read_objects
 from penstock.serdes.columns.payloads import SchemaKey
 
 
@@ -119,11 +119,10 @@ def _by_content(sample: Sample) -> Chosen:
     from pyspark.sql.types import StructType
 
     objects = read_objects(sample.values.to_pylist())
-    if objects is None:
-        why = "the topic is empty" if not len(sample) else "records name no schema and are no JSON objects"
-        return Chosen(BYTES, f"bytes, because {why}")
+    if not objects.is_most:
+        return Chosen(BYTES, _why_bytes(sample, objects))
     inference = Inference()
-    for each in objects:
+    for each in objects.found:
         inference.add(each)
     kind = inference.type()
     if not kind.num_fields:
@@ -131,4 +130,22 @@ def _by_content(sample: Sample) -> Chosen:
     left_out = f", without {len(inference.left_out)} or more further members" if inference.left_out else ""
     columns = spark_type(kind)
     assert isinstance(columns, StructType)
-    return Chosen(json_format(columns), f"inferred from {len(objects)} records{left_out}")
+    odd = ""
+    if objects.others:
+        count = len(objects.found) + len(objects.others)
+        place = _place(sample, objects.others[0])
+        odd = f"; {len(objects.others)} of {count} are no JSON objects, as {place}"
+    return Chosen(json_format(columns), f"inferred from {len(objects.found)} records{left_out}{odd}")
+
+
+def _why_bytes(sample: Sample, objects: Objects) -> str:
+    if not objects.others:
+        return "bytes, because " + ("all values are null" if len(sample) else "the topic is empty")
+    first, *more = objects.others
+    count = len(objects.found) + len(objects.others)
+    rest = f", nor are {len(more)} more of {count}" if more else ""
+    return f"bytes: {_place(sample, first)} is no JSON object{rest}"
+
+
+def _place(sample: Sample, row: int) -> str:
+    return f"partition {sample.partitions[row]} offset {sample.offsets[row]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -21,18 +21,21 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.options import ANY_LATENESS_MS, LATENESS
 from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.tables.bounds import (
     UNBOUNDED,
     AnyOf,
     Bounds,
     Interval,
+    Times,
     below_latest,
     bounds_of,
     decide_lateness,
     hull,
     plan_reads,
 )
+from penstock.pipelines.tables.ends import Seen
 
 _OFFSET, _PARTITION, _TIMESTAMP, _KEY = ("_offset",), ("_partition",), ("_timestamp",), ("_key",)
 _ZERO, _ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -122,7 +125,11 @@ def test_lateness_is_added_to_the_end_alone_when_times_are_bounded() -> None:
         asked.append(dict(times))
         return {_ZERO: 40 + len(asked), _ONE: None if len(asked) == 1 else 30}
 
-    reads = plan_reads(Bounds(timestamps_us=Interval(1_000_001, 5_000_001)), _HELD, offsets_at, lateness_ms=600)
+    def peek(ranges: Collection[OffsetRange]) -> dict[TopicPartition, Seen]:
+        return {part.partition: Seen(range(part.start, part.end), [5601] * part.size) for part in ranges}
+
+    times = Times(offsets_at, peek)
+    reads = plan_reads(Bounds(timestamps_us=Interval(1_000_001, 5_000_001)), _HELD, times, lateness_ms=600)
 
     # Partition 1 has no record that is late enough, so its end is not asked for.
     assert asked == [{_ZERO: 1001, _ONE: 1001}, {_ZERO: 5601}]
@@ -142,6 +149,16 @@ def test_lateness_is_added_to_the_end_alone_when_times_are_bounded() -> None:
 )
 def test_lateness_is_sure_when_the_topic_bounds_it(config: dict[str, str], lateness: tuple[int, bool]) -> None:
     assert decide_lateness(config, 600_000) == lateness
+    assert decide_lateness(config, ANY_LATENESS_MS) == (ANY_LATENESS_MS, True)
+
+
+def test_no_end_is_asked_for_when_any_lateness_is_allowed() -> None:
+    times = Times(_no_times, _no_peek)
+    assert plan_reads(Bounds(timestamps_us=Interval(None, 5_000)), _HELD, times, ANY_LATENESS_MS) == _HELD
+
+
+def _no_peek(_: Collection[OffsetRange]) -> dict[TopicPartition, Seen]:
+    raise AssertionError("nothing is looked at")
 
 
 def test_keys_alone_bound_what_the_latest_is_chosen_from() -> None:
@@ -149,3 +166,8 @@ def test_keys_alone_bound_what_the_latest_is_chosen_from() -> None:
     bounds = Bounds(frozenset({0}), Interval(1, 5), Interval(1, 5), frozenset({"a"}))
 
     assert below_latest(bounds) == Bounds(keys=frozenset({"a"}))
+
+
+def test_any_lateness_is_allowed_when_it_is_none() -> None:
+    assert LATENESS.parse("none") == ANY_LATENESS_MS == LATENESS.parse(f"{ANY_LATENESS_MS}ms")
+    assert LATENESS.parse("15m") == 900_000

@@ -69,7 +69,12 @@ class TableOptions:
         BadRows.FAIL
     )
     lateness: Annotated[
-        str, typer.Option(metavar="DURATION", help="How late records may come with a timestamp of the past.")
+        str,
+        typer.Option(
+            metavar="DURATION",
+            help="How much later than its neighbours of the same time a record may come, for a question that ends at a"
+            " time to see it. none: no limit, and such a question reads to the end of the topic.",
+        ),
     ] = "10m"
     subject: Annotated[
         list[str] | None,
@@ -238,6 +243,7 @@ def leave() -> None:
 
 
 def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions) -> Wishes:
+    from penstock.pipelines.options import ANY_LATENESS_MS
     from penstock.pipelines.sql.conversation import Wishes
     from penstock.pipelines.sql.inserting import InsertOptions
 
@@ -250,7 +256,7 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions)
         kafka=dict(cluster.settings),
         registry=registry_properties(tables.registry_url, tables.registry_config),
         bad_rows=tables.bad_rows.value,
-        lateness_ms=parse_duration_ms(tables.lateness),
+        lateness_ms=ANY_LATENESS_MS if tables.lateness == "none" else parse_duration_ms(tables.lateness),
         subjects=dict(parse_pair(text, "TOPIC=SUBJECT") for text in tables.subject or ()),
         views=tables.views,
         spark=settings,
