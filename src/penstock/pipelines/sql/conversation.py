@@ -186,9 +186,7 @@ class Conversation:
     def _answer(self, statement: Statement, text: str, turn: Turn) -> Answer:
         match statement:
             case Explain(question, is_extended):
-                return Answer(
-                    text=self.tables.explain(self.views.expand(question), is_extended), notices=self._notices()
-                )
+                return Answer(text=self.tables.explain(self.views.expand(question), is_extended))  # notices are in it
             case ShowTables(pattern):
                 return self._listed("table", self.tables.names(), pattern)
             case ShowViews(pattern):

@@ -39,6 +39,15 @@ _RAISED = re.compile(
 )
 _RIGHT = re.compile(r"(topic|group|cluster|transactional.?id)[_ ]authorization[_ ]failed", re.IGNORECASE)
 _MOST_NEAR = 3
+# How a record that does not decode is told.
+_PLACE = re.compile(r"topic \S+, partition \d+, offset \d+: ")
+_BAD_ROWS_HINT = (
+    "--bad-rows skip leaves such records out, --bad-rows null shows them with NULL; so does register(bad_rows=)"
+)
+_METASTORE_HINT = (
+    "Its address is in hive-site.xml or in --set spark.hadoop.hive.metastore.uris=thrift://HOST:9083; without one Spark"
+    " has its own in ./metastore_db, for one process at a time."
+)
 # What is told in words. Any other error is one of ours, and keeps its traceback.
 TOLD: Final = (PySparkException, Py4JJavaError, PipelineError, RegistryClientError, ClusterError, FetchError, ApiError)
 
@@ -61,9 +70,11 @@ def refusal_of(
         return _missing_table(parameters.get("relationName", ""), topics)
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "UNRESOLVED_MAP_KEY")):
         return _missing_column(parameters, columns or {}, _position_of(error))
+    if "HiveMetaStoreClient" in _message_of(error):
+        return SqlError("Hive's metastore cannot be opened", _METASTORE_HINT)
     said = _said_by_worker(error)
     if said:
-        return SqlError(said)
+        return SqlError(said, _BAD_ROWS_HINT if _PLACE.match(said) else "")
     return SqlError(_plain(_message_of(error)) + _position_of(error), _hint_of(condition, text))
 
 

@@ -25,6 +25,11 @@ _TOLD_BY_US = (
     "org.apache.spark.api.python",
     "org.apache.spark.util.Utils",
     "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution",
+    # A metastore that does not answer: ten thousand lines.
+    "DataNucleus",
+    "org.apache.hadoop.hive",
+    "org.apache.spark.sql.hive",
+    "hive",
 )
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 

@@ -79,7 +79,8 @@ class Tables:
         skipped = question.skipped.items()
         return [
             *question.notices,
-            *(f"{count:,} rows of {name} do not decode and were left out" for name, count in skipped),
+            *(f"{name}: {count:,} records do not decode and were left out" for name, count in skipped if count != 1),
+            *(f"{name}: 1 record does not decode and was left out" for name, count in skipped if count == 1),
         ]
 
     def sql(self, text: str) -> DataFrame:
