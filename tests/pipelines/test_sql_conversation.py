@@ -110,7 +110,7 @@ def test_rows_that_were_skipped_are_told_when_all_were_read(
         assert conversation.late_notices() == first
         return first
 
-    said = f"2 rows of {topic} do not decode and were left out"
+    said = f"{topic}: 2 records do not decode and were left out"
     assert on_a_thread(ask) == [(said,)]
     assert said in conversation.run(f"INSERT INTO {target} SELECT id FROM `{topic}`").notices
 

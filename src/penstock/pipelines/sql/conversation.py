@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.core.plurals import plural
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.answers import Answer, Rows
@@ -230,7 +231,7 @@ class Conversation:
             columns = [(each.name, each.dataType.simpleString()) for each in frame.schema]
             return _columns(columns, f"view: {self.views.queries[view]}")
         found: TableDescription = self.tables.describe(name)
-        size = f"{found.partitions} partitions, at most {found.records:,} records"
+        size = f"{plural(found.partitions, 'partition')}, at most {plural(found.records, 'record')}"
         return _columns([(each.name, each.type) for each in found.columns], f"{size}; {found.note}".rstrip("; "))
 
     def _inserted(self, statement: Insert, turn: Turn) -> Answer:
@@ -238,7 +239,7 @@ class Conversation:
         done = insert(self.tables, whole, self.inserting, turn.is_cancelled)
         if done.is_all_there:
             return Answer(notices=(*done.notices, f"all rows were in {done.topic} already"))
-        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}"))
+        return Answer(notices=(*done.notices, f"{plural(done.rows, 'row')} into {done.topic}"))
 
 
 def _columns(columns: Iterable[tuple[str, str]], note: str) -> Answer:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.client.registry import RegisteredSchema, RegistryAnswerError, RegistryClient
+from penstock.core.plurals import plural
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import (
     BYTES,
@@ -22,6 +23,9 @@ from penstock.pipelines.payloads.spark_types import spark_type
 from penstock.pipelines.tables.inferring import Inference
 from penstock.pipelines.tables.sampling import MOST_SCHEMAS, Sample, is_text, named_schemas, read_objects
 from penstock.serdes.columns.payloads import SchemaKey
+
+# The note of a topic without records.
+EMPTY = "bytes, because the topic is empty"
 
 
 class Chosen(NamedTuple):
@@ -120,8 +124,7 @@ def _by_content(sample: Sample) -> Chosen:
 
     objects = read_objects(sample.values.to_pylist())
     if objects is None:
-        why = "the topic is empty" if not len(sample) else "records name no schema and are no JSON objects"
-        return Chosen(BYTES, f"bytes, because {why}")
+        return Chosen(BYTES, "bytes, because records name no schema and are no JSON objects" if len(sample) else EMPTY)
     inference = Inference()
     for each in objects:
         inference.add(each)
@@ -131,4 +134,4 @@ def _by_content(sample: Sample) -> Chosen:
     left_out = f", without {len(inference.left_out)} or more further members" if inference.left_out else ""
     columns = spark_type(kind)
     assert isinstance(columns, StructType)
-    return Chosen(json_format(columns), f"inferred from {len(objects)} records{left_out}")
+    return Chosen(json_format(columns), f"inferred from {plural(len(objects), 'record')}{left_out}")

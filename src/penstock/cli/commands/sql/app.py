@@ -91,9 +91,10 @@ class InsertingOptions:
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where INSERT INTO and --follow keep how far they have come.")
     ] = None
-    schema_format: Annotated[SchemaFormat, typer.Option(help="Of schemas that INSERT INTO registers.")] = (
-        SchemaFormat.AVRO
-    )
+    schema_format: Annotated[
+        SchemaFormat | None,
+        typer.Option(help="Of schemas that INSERT INTO registers; avro for topics that hold nothing."),
+    ] = None
     create_partitions: Annotated[
         int, typer.Option(min=0, metavar="N", help="INSERT INTO creates a topic that is missing, with N partitions.")
     ] = 0
@@ -258,7 +259,7 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions)
         inserting=InsertOptions(
             checkpoint=inserting.checkpoint,
             create_partitions=inserting.create_partitions,
-            format=inserting.schema_format.value,
+            format="" if inserting.schema_format is None else inserting.schema_format.value,
         ),
     )
 

@@ -15,6 +15,7 @@ from penstock.cli import output
 from penstock.cli.commands.sql.cells import csv_values, json_columns, to_json, unique_names
 from penstock.cli.commands.sql.tables import grid_of, print_grid
 from penstock.cli.errors import UsageError
+from penstock.cli.text import plural
 from penstock.core.visible_text import harmless, harmless_json
 from penstock.pipelines.sql.answers import Rows
 
@@ -132,5 +133,5 @@ def write_parquet(rows: Rows, path: Path) -> Printed:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
-    output.note(f"{path}: {count:,} rows")
+    output.note(f"{path}: {plural(count, 'row')}")
     return Printed(count)
