@@ -77,7 +77,8 @@ def job_file(directory: Path, identity: str) -> Path:
 def check_continuable(
     job: InsertJob, file: Path, now_ms: int, spark_version: str, retention_ms: int = RETENTION_MS
 ) -> None:
-    """`retention_ms` is how long brokers remember. SqlError where running the insert again might leave rows out or write some twice."""
+    """`retention_ms` is how long brokers remember. SqlError where running the insert again might leave rows out or
+    write some twice."""
     begin_anew = f"Look which rows {job.topic} has. Delete {file} to insert all rows anew; those that are there stay."
     age_ms = now_ms - job.begun_ms
     if age_ms > retention_ms * _USABLE_SEVENTHS // 7:
