@@ -6,7 +6,7 @@ import enum
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -146,7 +146,7 @@ def sql(
     printer = open_printer(printing.output, printing.limit, printing.to)
     text = file.read_text("utf-8") if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
-    wishes = _wishes(cluster, tables, inserting)
+    wishes = replace(_wishes(cluster, tables, inserting), is_stream=following.follow)
     known = _known(wishes)
     starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
@@ -277,6 +277,10 @@ def registry_properties(url: str | None, config: Path | None) -> dict[str, str] 
     chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
     if chosen is None:
         if not is_registry(DEFAULT_REGISTRY):
+            if sys.stderr.isatty():
+                output.note(
+                    f"No registry answers at {DEFAULT_REGISTRY}; records are read without, --registry names one."
+                )
             return None
         if sys.stderr.isatty():
             output.note(f"Schemas are those of the registry at {DEFAULT_REGISTRY}; --registry names another.")
