@@ -16,7 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.pipelines.errors import SqlError
+from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.sql.answers import Rows
 from penstock.pipelines.sql.conversation import Conversation
 from penstock.pipelines.sql.following import FollowOptions
@@ -281,7 +281,7 @@ def test_views_are_known_when_an_insert_is_followed(
 
 def test_a_view_is_refused_when_its_question_does_not_analyse(conversation: Conversation, topic: str) -> None:
     for wrong in (f"SELECT nothing_such FROM `{topic}`", "SELECT * FROM wrong"):
-        with pytest.raises(SqlError):
+        with pytest.raises(PipelineError):
             conversation.run(f"CREATE VIEW wrong AS {wrong}")
     assert conversation.views.queries == {}
 
