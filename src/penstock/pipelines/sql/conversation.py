@@ -20,7 +20,7 @@ from penstock.pipelines.sql.following import FollowOptions, follow
 from penstock.pipelines.sql.inserting import InsertOptions, insert
 from penstock.pipelines.sql.refusals import refusal_of
 from penstock.pipelines.sql.rows import FrameRows, TableRows
-from penstock.pipelines.sql.session import open_sql_session
+from penstock.pipelines.sql.session import open_sql_session, warm_up
 from penstock.pipelines.sql.statements import (
     ChangeTable,
     CreateView,
@@ -36,7 +36,6 @@ from penstock.pipelines.sql.statements import (
 )
 from penstock.pipelines.sql.tables import TableDescription, Tables
 from penstock.pipelines.sql.views import DEFAULT_FILE, Views, check_cycle, expand
-from penstock.pipelines.sql.warming import warm_up
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import BadRows, Connection
 

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from penstock.pipelines.running.session import DEFAULT_MASTER, LOCAL_DEFAULTS, start_session
+from penstock.pipelines.sql.sessions import Sessions
+from penstock.pipelines.sql.wanted import wanted_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,6 +42,27 @@ _TOLD_BY_US = (
 _MASTER, _MASTER_OF_STREAMS = "local[*]", DEFAULT_MASTER
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 
+# The warm-up is a question about a topic that is not there, which goes the way of every question: markers, the plan as
+# JSON, views, workers and Arrow. Java loads and compiles classes when they are first needed, and workers take a moment
+# to start. The rows are made by the workers themselves, and no broker is asked.
+_NAME = "warm"
+_QUESTION = (
+    "SELECT name, count(*) AS n, sum(price) AS total, max(_timestamp) AS last FROM warm"
+    " WHERE _offset >= 0 AND name IS NOT NULL GROUP BY name ORDER BY n DESC"
+)
+_EVERYTHING = "SELECT * FROM warm"
+_SCHEMA = pa.schema(
+    {
+        "name": pa.string(),
+        "price": pa.float64(),
+        "_key": pa.string(),
+        "_partition": pa.int32(),
+        "_offset": pa.int64(),
+        "_timestamp": pa.timestamp("us", "UTC"),
+    }
+)
+_FEW = 10
+
 
 def sql_settings(
     given: Mapping[str, str], *, is_hive: bool = False, is_stream: bool = False, cores: int | None = None
@@ -46,7 +73,7 @@ def sql_settings(
     chosen = dict(_DEFAULTS)
     if master.startswith("local"):
         chosen |= LOCAL_DEFAULTS
-        chosen["spark.python.daemon.module"] = "penstock.pipelines.sql.worker_daemon"
+        chosen["spark.python.daemon.module"] = "penstock.pipelines.tables.worker_daemon"
         chosen["spark.sql.shuffle.partitions"] = str(cores or os.cpu_count() or 1)
     if is_hive:
         chosen |= _HIVE
@@ -65,3 +92,44 @@ def _be_quiet(spark: SparkSession) -> None:
     off, levels = java.org.apache.logging.log4j.Level.OFF, java.org.apache.logging.log4j.core.config.Configurator
     for name in _TOLD_BY_US:
         levels.setLevel(name, off)
+
+
+def warm_up(spark: SparkSession, is_over: Callable[[], bool] = lambda: False) -> None:
+    """Ends between two steps when `is_over`: a question that has come does the rest itself, and needs the cores.
+    Fails silently: the session may be closed again, or jobs cancelled."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    with suppress(PySparkException, Py4JError, OSError):
+        for _ in takewhile(lambda _: not is_over(), _steps(spark)):
+            pass
+
+
+def _steps(spark: SparkSession) -> Iterator[None]:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    sessions, schema = Sessions(spark), from_arrow_schema(_SCHEMA)
+    cores = spark.sparkContext.defaultParallelism
+    few = spark.createDataFrame(pa.Table.from_batches(_rows(iter([pa.record_batch({"id": [0]})]))), schema)
+    session = sessions.open()
+    session.parse(_QUESTION)
+    session.is_known(_NAME)
+    session.put_view(_NAME, sessions.marker(_NAME, schema))
+    wanted_of(*session.optimized_json(session.analyze(_QUESTION)))
+    yield
+    rows = spark.range(0, cores, 1, cores).mapInArrow(_rows, schema)
+    read = [name for name in rows.columns if name != "_key"]
+    session.put_view(_NAME, rows.selectExpr(*read, "CAST(NULL AS STRING) AS _key"))
+    session.frame(session.analyze(_QUESTION)).limit(_FEW).toArrow()
+    yield
+    session.put_view(_NAME, few)
+    session.frame(session.analyze(_EVERYTHING)).limit(_FEW).toArrow()
+
+
+def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """One row for each of the batches' rows, in a worker."""
+    import penstock.pipelines.tables.scan  # noqa: F401  # where no daemon of ours has imported it
+
+    for batch in batches:
+        row = {"name": "a", "price": 1.0, "_key": None, "_partition": 0, "_offset": 0, "_timestamp": 0}
+        yield pa.RecordBatch.from_pylist([row] * batch.num_rows, _SCHEMA)
