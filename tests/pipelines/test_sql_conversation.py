@@ -16,7 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 import penstock
-from penstock.pipelines.errors import SqlError
+from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.sql.answers import Rows
 from penstock.pipelines.sql.conversation import Conversation
 from penstock.pipelines.sql.following import FollowOptions
@@ -277,3 +277,50 @@ def test_views_are_known_when_an_insert_is_followed(
 
     conversation.follow("SELECT * FROM chosen;", show, options, lambda said: None).wait(for_s=TIMEOUT_S)
     assert shown == [{"id": 3}, {"id": 4}]
+
+
+def test_a_view_is_refused_when_its_question_does_not_analyse(conversation: Conversation, topic: str) -> None:
+    for wrong in (f"SELECT nothing_such FROM `{topic}`", "SELECT * FROM wrong"):
+        with pytest.raises(PipelineError):
+            conversation.run(f"CREATE VIEW wrong AS {wrong}")
+    assert conversation.views.queries == {}
+
+
+def test_a_notice_says_so_when_a_view_hides_a_topic(conversation: Conversation, bootstrap: str) -> None:
+    topic = Topics(bootstrap).create(name=f"hidden_{time.time_ns()}")
+    produce(bootstrap, topic, '{"id": 1}')
+    notices = conversation.run(f"CREATE VIEW {topic} AS SELECT id FROM {topic}").notices
+    assert any("hides the topic" in each for each in notices)
+
+
+def test_a_topic_is_not_dropped_when_it_is_taken_for_a_table(conversation: Conversation, topic: str) -> None:
+    with pytest.raises(SqlError, match="is a topic") as caught:
+        conversation.run(f"DROP TABLE `{topic}`")
+    assert f"penstock topics delete {topic}" in caught.value.hint
+
+
+def test_rows_are_plain_json_when_the_topic_holds_json_and_has_no_subject(
+    bootstrap: str, typed: Tables, topic: str, tmp_path: Path
+) -> None:
+    options = InsertOptions(checkpoint=tmp_path)
+    done = insert(typed, parsed(f"INSERT INTO `{topic}` SELECT 5 AS id"), options)
+    assert "those that the topic holds are so" in " ".join(done.notices)
+    assert values(bootstrap, topic) == [{"id": number} for number in range(6)]
+    assert typed.sql(f"SELECT count(id) FROM `{topic}`").collect()[0][0] == 6
+
+
+def test_nothing_is_registered_when_the_topic_holds_text(
+    bootstrap: str, typed: Tables, registry: str, tmp_path: Path
+) -> None:
+    topic = make_topic(bootstrap, "text")
+    produce(bootstrap, topic, "no json", "at all")
+    with pytest.raises(SqlError, match="neither JSON objects nor have a schema"):
+        insert(typed, parsed(f"INSERT INTO `{topic}` SELECT 5 AS id"), InsertOptions(checkpoint=tmp_path))
+    assert f"{topic}-value" not in SchemaRegistryClient({"url": registry}).get_subjects()
+    assert len(read_committed(bootstrap, topic)) == 2
+
+
+def parsed(text: str) -> Insert:
+    statement = parse_statement(text)
+    assert isinstance(statement, Insert)
+    return statement

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from penstock.cli.errors import UsageError
+from penstock.core.plurals import plural as plural  # commands have it from here
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0abfnrtv\\'\"])")
 _ESCAPES = {
@@ -73,10 +74,6 @@ def parse_partitions(text: str) -> list[int]:
             raise UsageError(f"{text!r} is not a list of partitions", "Write it like 0,2,5-7.")
         partitions.extend(range(int(first), int(last if dash else first) + 1))
     return sorted(set(partitions))
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def format_duration(seconds: float) -> str:

@@ -25,6 +25,10 @@ class SocketDeadline:
             raise TimeoutError("the time is over")
         return left
 
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end
+
     def connect(self, host: str, port: int) -> socket.socket:
         """To the first address of the host that can be reached. Raises OSError."""
         failure = OSError("the host has no address")

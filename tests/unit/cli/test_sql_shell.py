@@ -48,6 +48,9 @@ class FakeEngine:
     def cancel(self) -> None:
         self.cancelled.set()
 
+    def trouble(self) -> str:
+        return "no broker answers"
+
     def late_notices(self) -> tuple[str, ...]:
         return ("2 rows were skipped",) if self.asked[-1] == "skipping" else ()
 

@@ -213,7 +213,8 @@ class RegistryTransport:
         except TimeoutError:
             raise _LostError("no answer in time") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _LostError(_reason(error)) from None
+            # The deadline shuts the socket down, and that looks as if the other side had.
+            raise _LostError("no answer in time" if deadline.is_over else _reason(error)) from None
         finally:
             if not is_fine:
                 connection.close()

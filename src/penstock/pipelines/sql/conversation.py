@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.core.plurals import plural
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.formats import RegistryAddress
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.answers import Answer, Rows
 from penstock.pipelines.sql.following import FollowOptions, follow
 from penstock.pipelines.sql.inserting import InsertOptions, insert
@@ -20,6 +22,7 @@ from penstock.pipelines.sql.refusals import refusal_of
 from penstock.pipelines.sql.rows import FrameRows, TableRows
 from penstock.pipelines.sql.session import open_sql_session, warm_up
 from penstock.pipelines.sql.statements import (
+    ChangeTable,
     CreateView,
     Describe,
     DropView,
@@ -32,7 +35,7 @@ from penstock.pipelines.sql.statements import (
     parse_statement,
 )
 from penstock.pipelines.sql.tables import TableDescription, Tables
-from penstock.pipelines.sql.views import DEFAULT_FILE, Views
+from penstock.pipelines.sql.views import DEFAULT_FILE, Views, check_cycle, expand
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.connection import BadRows, Connection
 
@@ -40,6 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.pipelines.running.runner import Run
+
+
+# A registry that hangs is asked three times, so it is waited for some ten seconds, as brokers are.
+_TIMEOUT, _PATIENCE_MS = "http.read.timeout.ms", 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,7 @@ class Wishes:
     views: Path | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
     is_hive: bool = False
+    is_stream: bool = False  # a question is followed
     inserting: InsertOptions = field(default_factory=InsertOptions)
 
 
@@ -71,7 +79,7 @@ class Known:
         connection = Connection(
             wishes.bootstrap_servers,
             wishes.kafka,
-            None if wishes.registry is None else RegistryAddress.of(wishes.registry),
+            None if wishes.registry is None else RegistryAddress.of(_patient(wishes.registry)),
             bad_rows=wishes.bad_rows,
             lateness_ms=wishes.lateness_ms,
             subjects=wishes.subjects,
@@ -86,10 +94,15 @@ class Known:
         return [column.name for column in self.catalog.table(name).columns]
 
 
+def _patient(registry: Mapping[str, str]) -> dict[str, str]:
+    is_given = any(name.endswith(_TIMEOUT) for name in registry)
+    return {**registry} if is_given else {**registry, _TIMEOUT: str(_PATIENCE_MS)}
+
+
 def open_conversation(wishes: Wishes, known: Known) -> Conversation:
     """Spark's JVM, the cluster and Python's own imports are waited for side by side. Raises PipelineError."""
     threading.Thread(target=_prepare, args=(known.catalog,), name="penstock-sql-prepare", daemon=True).start()
-    spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive)
+    spark = open_sql_session(wishes.spark, is_hive=wishes.is_hive, is_stream=wishes.is_stream)
     return Conversation(spark, Tables(spark, known.catalog), known.views, wishes.inserting)
 
 
@@ -153,6 +166,14 @@ class Conversation:
     def cancel(self) -> None:
         self._turn.cancel(self.spark)
 
+    def trouble(self) -> str:
+        """What may keep an answer away, asked from another thread while one is waited for; empty if nothing does."""
+        try:
+            self.tables.catalog.topics()
+        except PipelineError as error:
+            return error.message
+        return ""
+
     def late_notices(self) -> tuple[str, ...]:
         """On the thread that has run the statement: what its rows brought up, such as how many were skipped."""
         return tuple(notice for notice in self.tables.notices if notice not in self._said)
@@ -192,11 +213,11 @@ class Conversation:
                 return self._listed("view", self.views.queries, pattern)
             case Describe(name):
                 return self._described(name)
-            case CreateView(name):
-                is_new = self.views.create(statement)
-                return Answer(
-                    notices=(f"view {name} is {'kept' if is_new else 'there already,'} in {self.views.file}",)
-                )
+            case CreateView():
+                return self._view_created(statement)
+            case ChangeTable(verb, name):
+                self._check_no_topic(verb, name)
+                return self._rows(self.tables.sql(text), text)
             case DropView(name):
                 was_there = self.views.drop(statement)
                 return Answer(notices=(f"view {name} is gone" if was_there else f"there was no view {name}",))
@@ -206,6 +227,25 @@ class Conversation:
                 return self._rows(self.tables.sql(self.views.expand(question)), text)
             case _:
                 return self._rows(self.tables.sql(text), text)
+
+    def _view_created(self, statement: CreateView) -> Answer:
+        """Only a view that Spark understands is kept."""
+        name, known = statement.name, self.views.name_of(statement.name)
+        if known is None or statement.is_replacing:
+            others = {other: query for other, query in self.views.queries.items() if other != known}
+            check_cycle(name, {**others, name: statement.query})
+            self.tables.ask(expand(statement.query, others), is_run=False)
+        is_new = self.views.create(statement)
+        said = [f"view {name} is {'kept' if is_new else 'there already,'} in {self.views.file}"]
+        hidden = [topic for topic in self.tables.names() if topic.lower() == name.lower()]
+        if is_new and hidden:
+            said.append(f"it hides the topic {hidden[0]}: questions about {name} are about the view from now on")
+        return Answer(notices=tuple(said))
+
+    def _check_no_topic(self, verb: str, name: str) -> None:
+        if name in self.tables.names() and not self.spark.catalog.tableExists(quote(name)):
+            hint = f"penstock topics delete {name} does." if verb == "DROP TABLE" else "INSERT INTO adds rows to it."
+            raise SqlError(f"{name} is a topic, which {verb} does not change", hint)
 
     def _rows(self, frame: DataFrame, text: str) -> Answer:
         notices = self._notices()
@@ -229,7 +269,7 @@ class Conversation:
             columns = [(each.name, each.dataType.simpleString()) for each in frame.schema]
             return _columns(columns, f"view: {self.views.queries[view]}")
         found: TableDescription = self.tables.describe(name)
-        size = f"{found.partitions} partitions, at most {found.records:,} records"
+        size = f"{plural(found.partitions, 'partition')}, at most {plural(found.records, 'record')}"
         return _columns([(each.name, each.type) for each in found.columns], f"{size}; {found.note}".rstrip("; "))
 
     def _inserted(self, statement: Insert, turn: Turn) -> Answer:
@@ -237,7 +277,7 @@ class Conversation:
         done = insert(self.tables, whole, self.inserting, turn.is_cancelled)
         if done.is_all_there:
             return Answer(notices=(*done.notices, f"all rows were in {done.topic} already"))
-        return Answer(notices=(*done.notices, f"{done.rows:,} rows into {done.topic}"))
+        return Answer(notices=(*done.notices, f"{plural(done.rows, 'row')} into {done.topic}"))
 
 
 def _columns(columns: Iterable[tuple[str, str]], note: str) -> Answer:

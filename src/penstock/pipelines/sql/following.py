@@ -30,9 +30,9 @@ from penstock.pipelines.running.planning import sinks_of
 from penstock.pipelines.running.runner import Run
 from penstock.pipelines.sinks.lake import Lake
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
-from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, cluster_id, named, said_of
+from penstock.pipelines.sql.inserting import SINK_NAME, InsertOptions, cluster_id, encoding_request, named, said_of
 from penstock.pipelines.sql.jobs import identity
-from penstock.pipelines.sql.records import EncodingRequest, choose_encoding, find_roles, to_records
+from penstock.pipelines.sql.records import choose_encoding, find_roles, to_records
 from penstock.pipelines.sql.sessions import OwnSession
 from penstock.pipelines.sql.snapshots import read_again, write_snapshot
 from penstock.pipelines.sql.statements import Insert, Query, parse_statement
@@ -330,13 +330,12 @@ def _topic_sink(
 ) -> tuple[RowsSink, list[str]]:
     rows = named(rows, statement)
     roles = find_roles(rows.schema, statement.topic)
-    registry = tables.catalog.connection.registry
-    request = EncodingRequest(statement.topic, options.format, options.subject, registry)
+    request = encoding_request(tables, statement.topic, options)
     create = TopicSettings(options.create_partitions) if options.create_partitions else None
     topic = TopicSink(statement.topic, name=SINK_NAME, create=create)
     encoding = choose_encoding(rows.schema, roles, request)
     prepare = lambda batch: to_records(named(batch, statement), roles, encoding)  # noqa: E731
-    return RowsSink(topic, prepare), said_of(encoding, roles.dropped)
+    return RowsSink(topic, prepare), said_of(encoding, roles.dropped, tables.catalog.connection)
 
 
 def choose_mode(rows: DataFrame, given: OutputMode | None, *, prefers_update: bool = False) -> OutputMode:

@@ -38,10 +38,12 @@ from penstock.pipelines.sql.jobs import (
     settings_to_keep,
     write_job,
 )
+from penstock.pipelines.sql.reads import describe_left_out
 from penstock.pipelines.sql.records import FORMATS, Encoding, EncodingRequest, choose_encoding, find_roles, to_records
 from penstock.pipelines.sql.repeatable import why_not_repeatable
 from penstock.pipelines.sql.snapshots import ask_again, table_name, write_snapshot
 from penstock.pipelines.sql.statements import Insert
+from penstock.pipelines.tables.held import Held, find_held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +64,8 @@ _OPEN_TRANSACTION_S = 0.5
 class InsertOptions:
     checkpoint: Path | None = None  # None: ./checkpoints/sql
     create_partitions: int = 0  # a topic that is missing is created with so many partitions; 0: it is an error
-    format: str = "avro"  # of a schema that is derived: avro, json, protobuf
+    # Of a schema that is derived: avro, json, protobuf. Empty: avro, and only where no record is without a schema.
+    format: str = ""
     subject: str = ""  # empty: <topic>-value
 
     @property
@@ -92,7 +95,7 @@ def insert(
     from penstock.pipelines.sql.refusals import refusal_of
 
     options = options or InsertOptions()
-    if options.format not in FORMATS:
+    if options.format and options.format not in FORMATS:
         raise SqlError(f"{options.format!r} is no format of schemas", f"There are {', '.join(FORMATS)}.")
 
     def check_wanted() -> None:
@@ -166,10 +169,10 @@ def _new_job(
     roles = find_roles(rows.schema, statement.topic)
     reasons = find_reasons(question.frame, [read.table.name for read in question.reads])
     connection = tables.catalog.connection
-    request = EncodingRequest(statement.topic, options.format, options.subject, connection.registry)
+    request = encoding_request(tables, statement.topic, options)
     check_wanted()
     encoding = choose_encoding(rows.schema, roles, request)
-    notices = [*question.notices, *said_of(encoding, roles.dropped)]
+    notices = [*question.notices, *said_of(encoding, roles.dropped, connection)]
     if reasons:
         notices.append(f"one task writes all rows in one transaction, because of {', '.join(reasons)}")
     job = InsertJob(
@@ -203,14 +206,27 @@ def _settings_of(spark: SparkSession) -> dict[str, str]:
     return found
 
 
-def said_of(encoding: Encoding, dropped: Sequence[str]) -> list[str]:
+def encoding_request(tables: Tables, topic: str, options: InsertOptions) -> EncodingRequest:
+    catalog = tables.catalog
+    subject = options.subject or catalog.connection.subjects.get(topic, "")
+
+    def held() -> Held:
+        if subject:  # whoever names one has thought of it
+            return Held.NOTHING
+        return find_held(catalog, topic, is_missing_allowed=bool(options.create_partitions))
+
+    return EncodingRequest(topic, options.format, subject, catalog.connection.registry, held)
+
+
+def said_of(encoding: Encoding, dropped: Sequence[str], connection: Connection) -> list[str]:
     """What people should know about the records."""
     said = []
     if encoding.value is not None:
         schema = encoding.value
         said.append(f"values have version {schema.version} of {schema.subject} (schema id {schema.schema_id})")
     elif not encoding.is_raw:
-        said.append("values are JSON without a schema, because no registry is given")
+        why = "no registry is given" if connection.registry is None else "those that the topic holds are so"
+        said.append(f"values are JSON without a schema, because {why}")
     if dropped:
         said.append(f"{' and '.join(dropped)} are not written: records get their own")
     return said
@@ -237,7 +253,7 @@ def _write(tables: Tables, sink: OpenTopic, job: InsertJob, check_wanted: Callab
             sink.close()
         number = rows_counted(observed, _COUNT_WAIT_S) or 0
     left_out = [
-        f"{table_name(read, connection)}: {count.value:,} records do not decode and were left out"
+        describe_left_out(table_name(read, connection), count.value)
         for read, count in zip(job.reads, skipped, strict=False)
         if count.value
     ]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from penstock.core.plurals import plural
 from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.source.splitting import OffsetRange
@@ -98,13 +99,13 @@ def explain_read(read: TableRead) -> str:
     share = f", {100 * read.offsets / read.held_offsets:.3g} %" if read.held_offsets else ""
     lines.append(
         f"  reads {read.offsets:,} of {read.held_offsets:,} offsets{share},"
-        f" in {len(partitions)} of {len(read.held)} partitions"
+        f" in {len(partitions)} of {plural(len(read.held), 'partition')}"
     )
     lines += [
         f"    partition {part.partition.partition}: {part.start} to {part.end}" for part in read.ranges[:_MOST_SHOWN]
     ]
     if len(read.ranges) > _MOST_SHOWN:
-        lines.append(f"    and {len(read.ranges) - _MOST_SHOWN} more partitions")
+        lines.append(f"    and {plural(len(read.ranges) - _MOST_SHOWN, 'more partition')}")
     lines += [f"  {said}" for said in _limits_of(read)]
     return "\n".join(lines)
 
@@ -122,7 +123,7 @@ def _limits_of(read: TableRead) -> list[str]:
     if read.keys is not None:
         said.append(f"keys: {', '.join(sorted(map(repr, read.bounds.keys or ()))[:5])}; others are not decoded")
     if read.limit is not None:
-        said.append(f"stops after {read.limit:,} rows")
+        said.append(f"stops after {plural(read.limit, 'row')}")
     if read.table.is_latest:
         said.append("keeps the latest row of each key; bounds on offsets and times are applied after that")
     return said
@@ -135,6 +136,11 @@ def _describe_lateness(read: TableRead) -> str:
     if read.is_lateness_sure:
         return f"{allowed}, by the topic's settings"
     return f"{allowed}, which is an allowance for those that came later than their neighbours of the same time"
+
+
+def describe_left_out(table: str, count: int) -> str:
+    does = "does not decode and was" if count == 1 else "do not decode and were"
+    return f"{table}: {plural(count, 'record')} {does} left out"
 
 
 def describe_time(time_us: int) -> str:

@@ -9,13 +9,14 @@ others become the value.
     others      the fields of the value
 
 Values are written with the latest schema of the topic's subject if the columns fit it, else with one that is derived
-from the columns and registered, where the registry finds it compatible. Without a registry they are JSON. One column
-`value` of text or bytes is the value itself where the topic has no schema.
+from the columns and registered, where the registry finds it compatible. Without a registry they are JSON, and so they
+are where the topic holds JSON and has no subject (`held`). One column `value` of text or bytes is the value itself
+where the topic has no schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +31,7 @@ from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.encoding import SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.quoting import quote
+from penstock.pipelines.tables.held import Held, check_can_be_json
 from penstock.schemas.schema import SchemaType
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 _DROPPED = frozenset({"_offset", "_timestamp"})
 _RAW = frozenset({"string", "binary"})
 FORMATS = {"avro": SchemaType.AVRO, "json": SchemaType.JSON, "protobuf": SchemaType.PROTOBUF}
+DEFAULT_FORMAT = "avro"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,10 @@ class Encoding:
 @dataclass(frozen=True, slots=True)
 class EncodingRequest:
     topic: str
-    format: str = "avro"
+    format: str = ""  # of a schema that is derived; empty: nobody has named one
     subject: str = ""  # empty: <topic>-value
     registry: RegistryAddress | None = field(default=None, repr=False)
+    held: Callable[[], Held] = lambda: Held.NOTHING  # asked for where the values have no subject
 
 
 def find_roles(columns: StructType, topic: str) -> Roles:
@@ -104,14 +108,21 @@ def choose_encoding(columns: StructType, roles: Roles, request: EncodingRequest)
     value = StructType([columns[name] for name in roles.fields])
     is_raw = roles.fields == ("value",) and value["value"].dataType.simpleString() in _RAW
     if request.registry is None:
+        if not is_raw and not request.format:
+            check_can_be_json(request.topic, request.held())
         return Encoding(is_raw=is_raw)
     subject = request.subject or f"{request.topic}-value"
     try:
         with RegistryClient(request.registry.settings()) as client:
             latest = _latest_type(client, subject)
             is_raw = is_raw and latest is None
-            schema = None if is_raw else _choose(client, subject, latest, value, request)
-            return Encoding(schema, _choose_key(client, columns, roles, request), is_raw)
+            held = Held.NOTHING
+            if latest is None and not is_raw and not request.format:
+                held = request.held()
+                check_can_be_json(request.topic, held)
+            is_plain = is_raw or held is Held.JSON
+            schema = None if is_plain else _choose(client, subject, latest, value, request)
+            return Encoding(schema, _choose_key(client, columns, roles, request, is_plain), is_raw)
     except RegistryClientError as error:
         raise SqlError(f"the registry was asked about {subject}: {error}") from error
 
@@ -175,7 +186,7 @@ def _choose(
     nullable = StructType([StructField(column.name, column.dataType) for column in columns.fields])
     # The latest version's name: registries take a record of another name for another record.
     name = _record_name(request.topic) if latest is None else None
-    derived = SchemaRequest(subject, latest or FORMATS[request.format], name=name)
+    derived = SchemaRequest(subject, latest or FORMATS[request.format or DEFAULT_FORMAT], name=name)
     if latest is None:
         return register_schema(client, derived, nullable)
     try:
@@ -192,16 +203,17 @@ def _choose(
 
 
 def _choose_key(
-    client: RegistryClient, columns: StructType, roles: Roles, request: EncodingRequest
+    client: RegistryClient, columns: StructType, roles: Roles, request: EncodingRequest, is_plain: bool
 ) -> SinkSchema | None:
-    """Keys have the schema that the topic's keys have. Without one, records get one, and others are as they are."""
+    """Keys have the schema that the topic's keys have. Without one, records get one unless values have none, and others
+    are as they are."""
     from pyspark.sql.types import StructType
 
     if roles.key is None:
         return None
     kind, subject = columns[roles.key].dataType, f"{request.topic}-key"
     latest = _latest_type(client, subject)
-    if isinstance(kind, StructType):
+    if isinstance(kind, StructType) and not (is_plain and latest is None):
         return _choose(client, subject, latest, kind, request)
     if latest is None:
         return None

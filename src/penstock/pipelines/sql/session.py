@@ -35,6 +35,9 @@ _TOLD_BY_US = (
     "org.apache.spark.sql.hive",
     "hive",
 )
+# A task is tried once: a row that does not decode will not the next time, and the broker was waited for already.
+# Whoever asks can ask again. A stream has nobody who does, and tries four times, as pipelines do.
+_MASTER, _MASTER_OF_STREAMS = "local[*]", DEFAULT_MASTER
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 
 # The warm-up is a question about a topic that is not there, which goes the way of every question: markers, the plan as
@@ -59,9 +62,12 @@ _SCHEMA = pa.schema(
 _FEW = 10
 
 
-def sql_settings(given: Mapping[str, str], *, is_hive: bool = False, cores: int | None = None) -> dict[str, str]:
+def sql_settings(
+    given: Mapping[str, str], *, is_hive: bool = False, is_stream: bool = False, cores: int | None = None
+) -> dict[str, str]:
     """Settings of the user win. `cores` of this machine."""
-    master = given.get("spark.master") or ("" if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
+    ours = _MASTER_OF_STREAMS if is_stream else _MASTER
+    master = given.get("spark.master") or ("" if "PYSPARK_GATEWAY_PORT" in os.environ else ours)
     chosen = dict(_DEFAULTS)
     if master.startswith("local"):
         chosen |= LOCAL_DEFAULTS
@@ -72,8 +78,8 @@ def sql_settings(given: Mapping[str, str], *, is_hive: bool = False, cores: int 
     return chosen | dict(given) | ({"spark.master": master} if master else {})
 
 
-def open_sql_session(given: Mapping[str, str], *, is_hive: bool = False) -> SparkSession:
-    spark = start_session(sql_settings(given, is_hive=is_hive))
+def open_sql_session(given: Mapping[str, str], *, is_hive: bool = False, is_stream: bool = False) -> SparkSession:
+    spark = start_session(sql_settings(given, is_hive=is_hive, is_stream=is_stream))
     _be_quiet(spark)
     return spark
 

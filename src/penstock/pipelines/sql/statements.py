@@ -73,7 +73,17 @@ class Insert:
     text: str = field(default="", compare=False)  # the whole statement
 
 
-Statement: TypeAlias = Query | Command | Explain | Describe | ShowTables | ShowViews | CreateView | DropView | Insert
+@dataclass(frozen=True, slots=True)
+class ChangeTable:
+    """Of a table of Spark's, or so the user thinks."""
+
+    verb: str  # such as DROP TABLE
+    name: str
+
+
+Statement: TypeAlias = (
+    Query | Command | ChangeTable | Explain | Describe | ShowTables | ShowViews | CreateView | DropView | Insert
+)
 
 _QUESTIONS = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE"})
 _SHOWN: dict[str, type[ShowTables | ShowViews]] = {
@@ -185,11 +195,25 @@ class _Reading:
     def drop(self) -> Statement:
         self.at += 1
         if not self._take("VIEW"):
-            return Command(self.text)
+            return self._change("DROP", "TABLE")
         if_exists = self._take("IF", "EXISTS")
         name = self._view_name("DROP VIEW")
         self._end(f"DROP VIEW {name}")
         return DropView(name, if_exists)
+
+    def change(self) -> Statement:
+        """DELETE FROM t, UPDATE t, TRUNCATE TABLE t, ALTER TABLE t."""
+        verb = self._word()
+        self.at += 1
+        return self._change(verb, _CHANGES[verb])
+
+    def _change(self, verb: str, follows: str) -> Statement:
+        if follows and not self._take(follows):
+            return Command(self.text)
+        self._take("IF", "EXISTS")
+        if self.at >= len(self.tokens):
+            return Command(self.text)
+        return ChangeTable(f"{verb} {follows}".rstrip(), self._name(verb, "a table"))
 
     def describe(self) -> Statement:
         self.at += 1
@@ -291,10 +315,12 @@ class _Reading:
             raise SqlError(f"{self._found()} where {after} should end")
 
 
+_CHANGES = {"DELETE": "FROM", "UPDATE": "", "TRUNCATE": "TABLE", "ALTER": "TABLE"}
 _READINGS: dict[str, Callable[[_Reading], Statement]] = {
     "INSERT": _Reading.insert,
     "CREATE": _Reading.create,
     "DROP": _Reading.drop,
+    **dict.fromkeys(_CHANGES, _Reading.change),
     "DESCRIBE": _Reading.describe,
     "DESC": _Reading.describe,
     "SHOW": _Reading.show,

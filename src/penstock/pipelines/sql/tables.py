@@ -21,7 +21,7 @@ from penstock.core.types import TopicPartition
 from penstock.pipelines.options import LATENESS, refuse_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.questions import Question, ask
-from penstock.pipelines.sql.reads import explain_read
+from penstock.pipelines.sql.reads import describe_left_out, explain_read
 from penstock.pipelines.sql.refusals import TOLD, refusal_of
 from penstock.pipelines.sql.session_views import SessionViews
 from penstock.pipelines.sql.sessions import Sessions, is_classic, plan_text
@@ -79,8 +79,7 @@ class Tables:
         skipped = question.skipped.items()
         return [
             *question.notices,
-            *(f"{name}: {count:,} records do not decode and were left out" for name, count in skipped if count != 1),
-            *(f"{name}: 1 record does not decode and was left out" for name, count in skipped if count == 1),
+            *(describe_left_out(name, count) for name, count in skipped),
         ]
 
     def sql(self, text: str) -> DataFrame:

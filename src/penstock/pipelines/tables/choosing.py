@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from penstock.client.registry import RegisteredSchema, RegistryAnswerError, RegistryClient
+from penstock.core.plurals import plural
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import (
     BYTES,
@@ -22,6 +23,9 @@ from penstock.pipelines.payloads.spark_types import spark_type
 from penstock.pipelines.tables.inferring import Inference
 from penstock.pipelines.tables.sampling import MOST_SCHEMAS, Objects, Sample, is_text, named_schemas, read_objects
 from penstock.serdes.columns.payloads import SchemaKey
+
+# The note of a topic without records.
+EMPTY = "bytes, because the topic is empty"
 
 
 class Chosen(NamedTuple):
@@ -135,12 +139,12 @@ def _by_content(sample: Sample) -> Chosen:
         count = len(objects.found) + len(objects.others)
         place = _place(sample, objects.others[0])
         odd = f"; {len(objects.others)} of {count} are no JSON objects, as {place}"
-    return Chosen(json_format(columns), f"inferred from {len(objects.found)} records{left_out}{odd}")
+    return Chosen(json_format(columns), f"inferred from {plural(len(objects.found), 'record')}{left_out}{odd}")
 
 
 def _why_bytes(sample: Sample, objects: Objects) -> str:
     if not objects.others:
-        return "bytes, because " + ("all values are null" if len(sample) else "the topic is empty")
+        return "bytes, because all values are null" if len(sample) else EMPTY
     first, *more = objects.others
     count = len(objects.found) + len(objects.others)
     rest = f", nor are {len(more)} more of {count}" if more else ""

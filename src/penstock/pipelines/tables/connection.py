@@ -18,6 +18,8 @@ SAMPLE_RECORDS = 200
 SAMPLE_BYTES = 1 << 20
 # Producers of one topic seldom differ more in their clocks and delays.
 LATENESS_MS = 10 * 60_000
+# Somebody waits for the answer: a leader that moves is there again after seconds.
+_PATIENCE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +46,4 @@ class Connection:
         kafka = {f"kafka.{name}": value for name, value in self.kafka.items() if name != "isolation.level"}
         given = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": "any", **kafka}
         fetch = parse_source_options(given, Place.BATCH_READ).fetch
-        return replace(fetch, is_read_committed=self.is_read_committed)
+        return replace(fetch, is_read_committed=self.is_read_committed, poll_timeout_ms=_PATIENCE_MS)

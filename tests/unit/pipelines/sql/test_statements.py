@@ -6,6 +6,7 @@ import pytest
 
 from penstock.pipelines.errors import SqlError
 from penstock.pipelines.sql.statements import (
+    ChangeTable,
     Command,
     CreateView,
     Describe,
@@ -91,7 +92,12 @@ STATEMENTS: list[tuple[str, Statement]] = [
     ("CREATE TABLE t (a INT)", Command("CREATE TABLE t (a INT)")),
     ("DROP VIEW big", DropView("big")),
     ("DROP VIEW IF EXISTS big", DropView("big", if_exists=True)),
-    ("DROP TABLE t", Command("DROP TABLE t")),
+    ("DROP TABLE t", ChangeTable("DROP TABLE", "t")),
+    ("drop table if exists `my-topic`", ChangeTable("DROP TABLE", "my-topic")),
+    ("DELETE FROM t WHERE a = 1", ChangeTable("DELETE FROM", "t")),
+    ("TRUNCATE TABLE t", ChangeTable("TRUNCATE TABLE", "t")),
+    ("UPDATE t SET a = 1", ChangeTable("UPDATE", "t")),
+    ("DROP DATABASE d", Command("DROP DATABASE d")),
     ("INSERT INTO t SELECT 1", Insert("t", "SELECT 1")),
     ("insert into table my-topic.v1 values (1)", Insert("my-topic.v1", "values (1)")),
     ("INSERT INTO `a b` (x, `y z`) SELECT 1, 2", Insert("a b", "SELECT 1, 2", ("x", "y z"))),

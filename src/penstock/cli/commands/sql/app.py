@@ -6,7 +6,7 @@ import enum
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -96,9 +96,10 @@ class InsertingOptions:
     checkpoint: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where INSERT INTO and --follow keep how far they have come.")
     ] = None
-    schema_format: Annotated[SchemaFormat, typer.Option(help="Of schemas that INSERT INTO registers.")] = (
-        SchemaFormat.AVRO
-    )
+    schema_format: Annotated[
+        SchemaFormat | None,
+        typer.Option(help="Of schemas that INSERT INTO registers; avro for topics that hold nothing."),
+    ] = None
     create_partitions: Annotated[
         int, typer.Option(min=0, metavar="N", help="INSERT INTO creates a topic that is missing, with N partitions.")
     ] = 0
@@ -150,7 +151,7 @@ def sql(
     printer = open_printer(printing.output, printing.limit, printing.to)
     text = file.read_text("utf-8") if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
-    wishes = _wishes(cluster, tables, inserting)
+    wishes = replace(_wishes(cluster, tables, inserting), is_stream=following.follow)
     known = _known(wishes)
     starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
     starting.start()
@@ -264,7 +265,7 @@ def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions)
         inserting=InsertOptions(
             checkpoint=inserting.checkpoint,
             create_partitions=inserting.create_partitions,
-            format=inserting.schema_format.value,
+            format="" if inserting.schema_format is None else inserting.schema_format.value,
         ),
     )
 
@@ -282,6 +283,10 @@ def registry_properties(url: str | None, config: Path | None) -> dict[str, str] 
     chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
     if chosen is None:
         if not is_registry(DEFAULT_REGISTRY):
+            if sys.stderr.isatty():
+                output.note(
+                    f"No registry answers at {DEFAULT_REGISTRY}; records are read without, --registry names one."
+                )
             return None
         if sys.stderr.isatty():
             output.note(f"Schemas are those of the registry at {DEFAULT_REGISTRY}; --registry names another.")

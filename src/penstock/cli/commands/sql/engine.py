@@ -16,6 +16,11 @@ class Engine(Protocol):
         """Ends what runs, from another thread; `run` and the rows it gave raise. Does nothing where nothing runs."""
         ...
 
+    def trouble(self) -> str:
+        """What may keep the answer away, such as a broker that does not answer; empty if nothing does. It is asked on
+        another thread than `run`."""
+        ...
+
     def late_notices(self) -> tuple[str, ...]:
         """What is known only once all rows were read: how many were skipped. On the thread of `run`."""
         ...

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from penstock.cli import output
 from penstock.cli.commands.sql.printing import Printer
 from penstock.cli.commands.sql.statements import explained, tell_if_cut
+from penstock.cli.commands.sql.status_line import StatusLine, describe_progress
 from penstock.cli.text import parse_pair
 from penstock.cli.times import parse_time_ms
 
@@ -58,6 +59,7 @@ def follow_statement(
     from penstock.pipelines.sql.following import FollowOptions
 
     failed: list[BaseException] = []
+    status = StatusLine()
     options = FollowOptions(
         start=parse_start(start, time.time_ns() // 1_000_000),
         watermarks=parse_watermarks(watermarks),
@@ -66,23 +68,31 @@ def follow_statement(
     )
 
     def show(rows: Rows) -> None:
+        status.clear()
         try:
             tell_if_cut(printer(rows))
         except BrokenPipeError as error:
             failed.append(error)
             stop()
 
+    def tell(notice: str) -> None:
+        status.clear()
+        output.note(notice)
+
     try:
-        run = conversation.follow(statement, show, options, output.note)
+        status.show(lambda _: "planning the stream ...")
+        run = conversation.follow(statement, show, options, tell)
 
         def stop() -> None:
             threading.Thread(target=run.stop, daemon=True).start()
 
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: run.stop())
-        output.note("Following; Ctrl-C ends it.")
-        run.wait()
+        tell("Following; Ctrl-C ends it.")
+        run.wait(lambda run: status.show(lambda waited_s: describe_progress(run.progress(), waited_s)))
     except PipelineError as error:
         raise explained(error) from error
+    finally:
+        status.clear()
     if failed:
         raise failed[0]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.cli import output
 from penstock.cli.commands.sql.cells import csv_values, json_columns, to_json, unique_names
 from penstock.cli.commands.sql.tables import grid_of, print_grid
-from penstock.cli.errors import UsageError
+from penstock.cli.errors import CliError, UsageError
+from penstock.cli.text import plural
 from penstock.core.visible_text import harmless, harmless_json
 from penstock.pipelines.sql.answers import Rows
 
@@ -130,7 +131,9 @@ def write_parquet(rows: Rows, path: Path) -> Printed:
                 writer.write_batch(batch.rename_columns(schema.names))
                 count += batch.num_rows
         os.replace(unfinished, path)
+    except OSError as error:
+        raise CliError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-    output.note(f"{path}: {count:,} rows")
+    output.note(f"{path}: {plural(count, 'row')}")
     return Printed(count)

@@ -11,6 +11,7 @@ from penstock.cli import output
 from penstock.cli.commands.sql.engine import Engine
 from penstock.cli.commands.sql.interrupting import run_interruptibly
 from penstock.cli.commands.sql.printing import Printed, Printer
+from penstock.cli.commands.sql.watching import watched
 from penstock.cli.errors import CliError, ExitCode, explain_exception
 from penstock.cli.text import plural
 from penstock.core.visible_text import harmless
@@ -43,7 +44,8 @@ def run_statement(engine: Engine, statement: str, showing: Showing) -> None:
 
     started = time.monotonic()
     try:
-        printed = run_interruptibly(lambda: _run(engine, statement, showing), engine.cancel)
+        with watched(engine.trouble, output.note):
+            printed = run_interruptibly(lambda: _run(engine, statement, showing), engine.cancel)
     except PipelineError as error:
         raise explained(error) from error
     if printed is not None:
@@ -80,6 +82,8 @@ def exit_code_of(error: BaseException) -> ExitCode:
     each: BaseException | None = error
     while each is not None:
         if isinstance(each, RegistryUnreachableError) or f"{RegistryUnreachableError.__name__}: " in str(each):
+            return ExitCode.UNREACHABLE
+        if "kafkaConsumer.pollTimeoutMs" in str(each):  # a task has waited for its broker
             return ExitCode.UNREACHABLE
         if isinstance(each, RegistryAnswerError) and each.is_refused_login:
             return ExitCode.UNREACHABLE
