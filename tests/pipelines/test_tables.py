@@ -368,7 +368,7 @@ def test_every_batch_has_the_scan_s_schema_when_spark_checks_it(topics: TableTop
 
 def test_times_of_day_are_text_by_every_way_when_a_schema_has_some(topics: TableTopics, spark: SparkSession) -> None:
     """Not even a count could be asked for: "The data type TIME is not supported"."""
-    topic = topics.create()
+    topic = topics.create(partitions=1)
     times = [
         {"name": "ms", "type": {"type": "int", "logicalType": "time-millis"}},
         {"name": "us", "type": ["null", {"type": "long", "logicalType": "time-micros"}]},

@@ -136,6 +136,7 @@ def _insert(tables: Tables, statement: Insert, options: InsertOptions, check_wan
             notices += said
         remove_job(file)
         _forget_markers(sink, job)
+    tables.catalog.forget(statement.topic)  # it may have got its first schema
     return Inserted(rows, statement.topic, notices, is_continued, is_all_there)
 
 

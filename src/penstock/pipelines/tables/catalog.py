@@ -89,6 +89,11 @@ class Catalog:
             self._tables.put(name, known)
         return known
 
+    def forget(self, topic: str) -> None:
+        """Somebody has changed the topic: its columns are looked up again when they are next asked for."""
+        for name in (topic, f"{topic}{LATEST_SUFFIX}"):
+            self._tables.forget(name)
+
     def ranges(self, topics: Collection[str]) -> list[OffsetRange]:
         """What each partition of the topics holds now: from its first offset to the end of what may be read."""
         with self._lock, self._explained(", ".join(sorted(topics))):
