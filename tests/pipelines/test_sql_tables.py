@@ -229,7 +229,7 @@ def test_a_row_that_does_not_decode_is_named_when_it_is_read(spark: SparkSession
     topics = Topics(bootstrap)
     name = topics.create(1)
     producer = Producer({"bootstrap.servers": bootstrap})
-    for value in (*[b'{"id": 1}'] * 3, b"\xff\xfe no JSON", *[b'{"id": 1}'] * 1_500):  # the sample is of the end, and tasks read
+    for value in (*[b'{"id": 1}'] * 3, b"\xff\xfe no JSON", *[b'{"id": 1}'] * 1_500):  # tasks read, not the driver
         producer.produce(name, value, timestamp=_FIRST_MS)
     producer.flush(30)
     with register(spark, bootstrap, has_views=False) as tables, pytest.raises(PySparkException) as failed:
