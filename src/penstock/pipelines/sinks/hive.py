@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, Settings
+from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.columns.hive import (
     TableColumns,
     add_partitions_statement,
     check_fit,
     create_statement,
     plan_columns,
-    quoted,
     quoted_table,
 )
 from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
@@ -110,7 +110,7 @@ class OpenHiveTable:
     def _write(self, rows: DataFrame, batch: Batch) -> None:
         sink, table = self.sink, self._table(rows)
         columns = table.columns
-        chosen = rows.selectExpr(*[f"{quoted(name)} AS {quoted(name)}" for name in columns.in_order])
+        chosen = rows.selectExpr(*[f"{quote(name)} AS {quote(name)}" for name in columns.in_order])
         sizes = FileSizes(sink.target_bytes, sink.max_rows_per_file, sink.gather)
         store = SparkFiles(self.spark, table.files, sink.format, sizes)
         size = batch.size if batch.is_small else None

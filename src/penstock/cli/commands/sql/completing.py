@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from penstock.pipelines.quoting import quote
+
 KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "JOIN", "LEFT JOIN", "INNER JOIN",
     "FULL JOIN", "ON", "USING", "AS", "AND", "OR", "NOT", "IN", "IS NULL", "IS NOT NULL", "BETWEEN", "LIKE", "CASE",
@@ -44,7 +46,7 @@ def tables_in(text: str) -> list[str]:
 def quoted(name: str) -> str:
     if name in KEYWORDS or _PLAIN.fullmatch(name):
         return name
-    return f"`{name.replace('`', '``')}`"
+    return quote(name)
 
 
 def _typed(before: str) -> str:

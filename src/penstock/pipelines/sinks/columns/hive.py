@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.quoting import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ def check_fit(rows: Mapping[str, str], columns: TableColumns, partition_by: Sequ
 
 def create_statement(table: str, columns: TableColumns, stored_as: str) -> str:
     def listed(names: Sequence[str]) -> str:
-        return ", ".join(f"{quoted(name)} {columns.types[name]}" for name in names)
+        return ", ".join(f"{quote(name)} {columns.types[name]}" for name in names)
 
     by = f" PARTITIONED BY ({listed(columns.partition_by)})" if columns.partition_by else ""
     return f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({listed(columns.in_files)}){by} STORED AS {stored_as}"
@@ -74,7 +75,7 @@ def add_partitions_statement(table: str, partitions: Mapping[str, Mapping[str, s
     """`partitions`: the values of each by its location."""
     added = []
     for location, values in partitions.items():
-        pairs = ", ".join(f"{quoted(name)} = {literal(value)}" for name, value in values.items())
+        pairs = ", ".join(f"{quote(name)} = {literal(value)}" for name, value in values.items())
         added.append(f"PARTITION ({pairs}) LOCATION {literal(location)}")
     return f"ALTER TABLE {quoted_table(table)} ADD IF NOT EXISTS {' '.join(added)}"
 
@@ -86,12 +87,8 @@ def literal(text: str | None) -> str:
     return f"'{escaped}'"
 
 
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
 def quoted_table(table: str) -> str:
-    return ".".join(quoted(part) for part in table.split("."))
+    return ".".join(quote(part) for part in table.split("."))
 
 
 def _names(names: Sequence[str]) -> str:
