@@ -1,0 +1,1 @@
+"""Streams and tables of topics in Python, run by Spark. Importing this costs nothing of Spark; running does."""
