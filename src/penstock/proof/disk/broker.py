@@ -32,8 +32,6 @@ _BROKER_CONFIG = {
     "log.cleaner.min.cleanable.ratio": "0.01",
     "log.cleaner.dedupe.buffer.size": "1048576",
     "log.segment.delete.delay.ms": "0",
-    # A transaction follows the one before at once: the usual 20 ms were half of a round's time.
-    "add.partitions.to.txn.retry.backoff.ms": "1",
 }
 
 
