@@ -14,9 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 PIPELINES = "tests/pipelines"
-# Where tests start brokers and wait for them; those with clusters wait longest.
-WITH_SERVERS = ("tests/clients", "tests/integration")
-WITH_CLUSTERS = "tests/integration/cluster"
+# Where tests start brokers and wait for them, so in three parts that wait beside each other. Clients share brokers;
+# what is hurt, stopped or attacked is a broker of the test's own; those with clusters wait longest.
+INTEGRATION = "tests/integration"
+WITH_CLUSTERS = f"{INTEGRATION}/cluster"
+WITH_CLIENTS = ("tests/clients", f"{INTEGRATION}/client", f"{INTEGRATION}/registry")
 # Where hypothesis and the simulation compute: as long as all other tests of the code.
 MODELS = ("tests/properties", "tests/scenarios")
 # Where every test starts Spark anew. The others of the pipelines share one session.
@@ -35,9 +37,10 @@ INTEROP_OPTIONS = (
 # The parts of a run, by name. The first one's output is seen as it comes, that of the others when they have ended.
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "test": {
-        "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_SERVERS, *MODELS)),
+        "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_CLIENTS, INTEGRATION, *MODELS)),
         "models and generated cases": MODELS,
-        "brokers that run": (*WITH_SERVERS, f"--ignore={WITH_CLUSTERS}"),
+        "brokers and their clients": WITH_CLIENTS,
+        "brokers that are hurt": (INTEGRATION, *(f"--ignore={path}" for path in (WITH_CLUSTERS, *WITH_CLIENTS))),
         "clusters that run": (WITH_CLUSTERS,),
         "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in OWN_SPARK)),
         "pipelines with a Spark of their own": OWN_SPARK,

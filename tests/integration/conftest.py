@@ -12,7 +12,7 @@ import pytest
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError
 from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.integration.stores import Opener, local_opener, zookeeper_opener
-from tests.integration.zookeeper import own_settings
+from tests.integration.zookeeper import LONG_SESSION_MS, own_settings
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -45,7 +45,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPro
 @pytest.fixture(params=["memory", "sqlite", "zookeeper"])
 def opener(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     if request.param == "zookeeper":
-        return zookeeper_opener(own_settings(request.getfixturevalue("zookeeper")))
+        server = request.getfixturevalue("zookeeper")
+        return zookeeper_opener(own_settings(server, session_timeout_ms=LONG_SESSION_MS))
     return local_opener(request.param, tmp_path)
 
 

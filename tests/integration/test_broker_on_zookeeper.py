@@ -12,7 +12,7 @@ from penstock.cluster.store.interface import Node
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 from penstock.testing.processes import ServerProcessError, ZooKeeperProcess, find_free_port
 from tests.integration.conftest import StartBroker
-from tests.integration.zookeeper import settings_for
+from tests.integration.zookeeper import LONG_SESSION_MS, settings_for
 
 
 def test_broker_is_registered_while_it_runs_when_zookeeper_is_named(
@@ -21,7 +21,7 @@ def test_broker_is_registered_while_it_runs_when_zookeeper_is_named(
     connect = f"{zookeeper.connect}/broker"
 
     async def registration() -> Node | None:
-        store = await ZooKeeperStore.open(settings_for(connect))
+        store = await ZooKeeperStore.open(settings_for(connect, session_timeout_ms=LONG_SESSION_MS))
         node = await store.read(znodes.broker_path(7))
         await store.close()
         return node

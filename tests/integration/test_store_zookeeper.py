@@ -20,11 +20,9 @@ from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.testing.processes import ZooKeeperEnsemble, ZooKeeperProcess, find_free_port
 from penstock.testing.tcp_proxy import TcpProxy
-from tests.integration.zookeeper import SESSION_TIMEOUT_MS, own_settings, settings_for
+from tests.integration.zookeeper import LONG_SESSION_MS, SESSION_TIMEOUT_MS, own_settings, settings_for
 
 CONNECTED, SUSPENDED, ENDED = SessionState.CONNECTED, SessionState.SUSPENDED, SessionState.ENDED
-# The session of a client behind the proxy must outlive what a test does within it, on a busy machine too.
-LONG_MS = 20_000
 
 
 class States:
@@ -60,7 +58,9 @@ async def failed(call: Awaitable[object]) -> StoreErrorKind:
     return error.value.kind
 
 
-def behind(proxy: TcpProxy, settings: ZooKeeperSettings, session_timeout_ms: int = LONG_MS) -> ZooKeeperSettings:
+def behind(
+    proxy: TcpProxy, settings: ZooKeeperSettings, session_timeout_ms: int = LONG_SESSION_MS
+) -> ZooKeeperSettings:
     """The same part of the tree, by way of the proxy."""
     return settings_for(f"127.0.0.1:{proxy.port}{settings.connect.root}", session_timeout_ms=session_timeout_ms)
 
@@ -197,7 +197,7 @@ def test_every_write_is_kept_refused_or_told_unknown_when_the_server_is_killed_i
 
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        async with opened(settings_for(f"{own_server.connect}/test", session_timeout_ms=LONG_MS)) as store:
+        async with opened(settings_for(f"{own_server.connect}/test", session_timeout_ms=LONG_SESSION_MS)) as store:
             states = States(store)
             await store.create("/mine", ephemeral=True)
             await asyncio.gather(*(write_on(store) for _ in range(20)))
@@ -274,7 +274,7 @@ def test_session_outlives_its_server_when_another_of_the_ensemble_takes_over(
     tmp_path: Path, zookeeper: ZooKeeperProcess
 ) -> None:
     async def test(ensemble: ZooKeeperEnsemble) -> None:
-        async with opened(settings_for(f"{ensemble.connect}/test", session_timeout_ms=LONG_MS)) as store:
+        async with opened(settings_for(f"{ensemble.connect}/test", session_timeout_ms=LONG_SESSION_MS)) as store:
             session_id = store.session_id
             await store.create("/mine", ephemeral=True)
             (leader,) = [server for server in ensemble.servers if "Mode: leader" in server.ask("srvr")]

@@ -10,6 +10,8 @@ from penstock.testing.processes import ZooKeeperProcess
 
 # The shortest that the server gives.
 SESSION_TIMEOUT_MS = 1_000
+# For tests in which no session is to end: a busy machine keeps its heartbeats back for seconds.
+LONG_SESSION_MS = 20_000
 
 _roots = itertools.count()
 
