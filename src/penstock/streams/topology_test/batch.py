@@ -68,6 +68,7 @@ class BatchEngine:
         return collected(united(outputs), len(outputs))
 
     def _read(self, node: str) -> DataFrame:
-        topic = self._topics.topic_read(node)
-        written = [record for records in self._written(topic) for record in records]
-        return frame(self._spark, topic, [*self._piped.get(topic, ()), *written])
+        source = self._topics.reading(node)
+        written = [record for records in self._written(source.topic) for record in records]
+        records = [*self._piped.get(source.topic, ()), *written]
+        return frame(self._spark, source.topic, records, source.with_headers)

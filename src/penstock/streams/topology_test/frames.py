@@ -1,9 +1,10 @@
-"""Records of a test as frames of Spark, as a source of topics gives them, and back."""
+"""Records of a test as frames of Spark, as the source of topics gives them, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from penstock.streams.topology_test.records import RawRecord
@@ -14,52 +15,62 @@ if TYPE_CHECKING:
 
 _PARTITION = 0  # a topic of a test has one partition, so that offsets order its records
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# As DDL, what `arrow_table` has.
-RAW_COLUMNS = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>"
-)
+_HEADERS = "headers"
+_HEADERS_TYPE = "array<struct<key: string, value: binary>>"
 
 
 def arrow_table(topic: str, records: Sequence[RawRecord], first_offset: int = 0) -> pa.Table:
+    """With headers."""
     import pyarrow as pa
 
-    count = len(records)
-    headers = [[{"key": name, "value": value} for name, value in each.headers] for each in records]
-    return pa.table(
+    from penstock.pipelines.source.columns import CREATE_TIME, SCHEMA_WITH_HEADERS
+
+    rows = [
         {
-            "key": pa.array([each.key for each in records], pa.binary()),
-            "value": pa.array([each.value for each in records], pa.binary()),
-            "topic": pa.array([topic] * count, pa.string()),
-            "partition": pa.array([_PARTITION] * count, pa.int32()),
-            "offset": pa.array(range(first_offset, first_offset + count), pa.int64()),
-            "timestamp": pa.array([each.timestamp_ms * 1000 for each in records], pa.timestamp("us", "UTC")),
-            "headers": pa.array(headers, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+            "key": each.key,
+            "value": each.value,
+            "topic": topic,
+            "partition": _PARTITION,
+            "offset": offset,
+            "timestamp": each.timestamp_ms * 1000,
+            "timestampType": CREATE_TIME,
+            _HEADERS: [{"key": name, "value": value} for name, value in each.headers],
         }
-    )
+        for offset, each in enumerate(records, first_offset)
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA_WITH_HEADERS)
 
 
-def frame(spark: SparkSession, topic: str, records: Sequence[RawRecord]) -> DataFrame:
+def columns_ddl(with_headers: bool) -> str:
+    """Of a topic's frame: headers are there if the source has asked for them."""
+    from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
+
+    return DDL_WITH_HEADERS if with_headers else DDL
+
+
+def frame(spark: SparkSession, topic: str, records: Sequence[RawRecord], with_headers: bool) -> DataFrame:
     """Small enough to be a part of the plan: Spark reads nothing for it."""
-    return spark.createDataFrame(arrow_table(topic, records)) if records else spark.createDataFrame([], RAW_COLUMNS)
+    if not records:
+        return spark.createDataFrame([], columns_ddl(with_headers))
+    table = arrow_table(topic, records)
+    return spark.createDataFrame(table if with_headers else table.drop_columns([_HEADERS]))
 
 
 def united(outputs: Iterable[DataFrame]) -> DataFrame:
     """Records of several outputs of a query in one frame, so that they are one job: each with the output's number."""
-    from functools import reduce
-
     from pyspark.sql import functions as F
 
     frames = []
     for number, rows in enumerate(outputs):
-        headers = F.col("headers") if "headers" in rows.columns else F.lit(None)
+        timestamp = F.col("timestamp") if "timestamp" in rows.columns else F.lit(None)
+        headers = F.col(_HEADERS) if _HEADERS in rows.columns else F.lit(None)
         frames.append(
             rows.select(
                 F.lit(number).alias("output"),
                 F.col("key").cast("binary").alias("key"),
                 F.col("value").cast("binary").alias("value"),
-                F.col("timestamp").cast("timestamp").alias("timestamp"),
-                headers.cast("array<struct<key: string, value: binary>>").alias("headers"),
+                timestamp.cast("timestamp").alias("timestamp"),
+                headers.cast(_HEADERS_TYPE).alias(_HEADERS),
             )
         )
     return reduce(lambda left, right: left.unionAll(right), frames)
@@ -69,14 +80,14 @@ def collected(rows: DataFrame, count: int) -> list[list[RawRecord]]:
     """What `united` united, per output and in its order."""
     outputs: list[list[RawRecord]] = [[] for _ in range(count)]
     for row in rows.toArrow().to_pylist():
-        outputs[row["output"]].append(
-            RawRecord(row["key"], row["value"], _milliseconds(row["timestamp"]), _headers(row["headers"]))
-        )
+        record = RawRecord(row["key"], row["value"], _milliseconds(row["timestamp"]), _headers(row[_HEADERS]))
+        outputs[row["output"]].append(record)
     return outputs
 
 
-def _milliseconds(time: datetime) -> int:
-    return (time - _EPOCH) // (datetime.resolution * 1000)
+def _milliseconds(time: datetime | None) -> int:
+    """Dead letters have no time of their own: the producer's would be now."""
+    return 0 if time is None else (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _headers(given: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:

@@ -16,7 +16,7 @@ from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
 from penstock.streams.planning.plan import Plan, Query
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology_test.frames import RAW_COLUMNS, arrow_table, collected, united
+from penstock.streams.topology_test.frames import arrow_table, collected, columns_ddl, united
 from penstock.streams.topology_test.records import RawRecord
 from penstock.streams.topology_test.topics import Topics
 
@@ -119,9 +119,11 @@ class StepEngine:
         return str(self._home / "checkpoints" / query)
 
     def _read(self, node: str) -> DataFrame:
-        directory = self._topic(self._topics.topic_read(node)).directory
-        return self._spark.readStream.schema(RAW_COLUMNS).parquet(str(directory))
+        source = self._topics.reading(node)
+        reader = self._spark.readStream.schema(columns_ddl(source.with_headers))
+        return reader.parquet(str(self._topic(source.topic).directory))
 
     def _read_whole(self, node: str) -> DataFrame:
-        directory = self._topic(self._topics.topic_read(node)).directory
-        return self._spark.read.schema(RAW_COLUMNS).parquet(str(directory))
+        source = self._topics.reading(node)
+        reader = self._spark.read.schema(columns_ddl(source.with_headers))
+        return reader.parquet(str(self._topic(source.topic).directory))

@@ -22,6 +22,12 @@ class Written:
     output: Output
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    topic: str
+    with_headers: bool
+
+
 class Topics:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -76,13 +82,13 @@ class Topics:
             return INTERNAL, INTERNAL
         return Format(Kind.RAW), Format(Kind.RAW)  # dead letters: as they came
 
-    def topic_read(self, node: str) -> str:
-        """What a query's source, or a cut that it reads, is called as a topic."""
+    def reading(self, node: str) -> Reading:
+        """What a source of a query, or a cut that it reads, is as a topic."""
         if node in self._plan.cuts:
-            return self._plan.cuts[node].topic
+            return Reading(self._plan.cuts[node].topic, False)
         found = self._plan.topology.node(node)
         assert isinstance(found, Source)
-        return found.topic
+        return Reading(found.topic, found.with_headers)
 
 
 def _unknown(what: str, name: str, known: object) -> StreamsError:

@@ -62,4 +62,4 @@ def test_formats_are_the_sink_s_when_it_has_some_and_json_between_queries() -> N
 
 
 def test_a_query_reads_the_topic_of_a_cut_when_the_node_is_one() -> None:
-    assert [TOPICS.topic_read(name) for name in ("lines", "again")] == ["lines", "app-again-repartition"]
+    assert [TOPICS.reading(name).topic for name in ("lines", "again")] == ["lines", "app-again-repartition"]
