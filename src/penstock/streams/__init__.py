@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.app import Streams
-from penstock.streams.building.grouped import Cogrouped, Grouped, GroupedTable
-from penstock.streams.building.streams import Stream
-from penstock.streams.building.tables import GlobalTable, Table
+from penstock.streams.building.streams import Cogrouped, GlobalTable, Grouped, GroupedTable, Stream, Table
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.formats import json, raw, registry, text
 from penstock.streams.topology.windows import hopping, session, sliding, tumbling, within

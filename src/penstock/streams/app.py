@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.building.draft import Draft
-from penstock.streams.building.streams import Stream
-from penstock.streams.building.tables import GlobalTable, Table
+from penstock.streams.building.streams import GlobalTable, Stream, Table
 from penstock.streams.planning.describing import describe
 from penstock.streams.planning.planning import plan_topology
 from penstock.streams.topology.durations import Duration, duration_ms

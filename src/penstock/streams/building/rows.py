@@ -37,14 +37,14 @@ class Rows:
         name = self.draft.name(operator, name)
         return self._at(self.draft.add(Filter(name, (self.name,), condition, is_negated)), self.row_type)
 
-    def map(self, name: str | None = None, **columns: Expression) -> Self:
+    def map(self, **columns: Expression) -> Self:
         """Adds columns, or replaces those of the same name."""
         if not columns:
             raise StreamsError(
                 "map() got no columns", 'map(total="price * amount") adds one; map_rows() takes a function.'
             )
         found = named_expressions("map()", (), columns)
-        return self._at(self.draft.add(Map(self.draft.name("map", name), (self.name,), found)))
+        return self._at(self.draft.add(Map(self.draft.name("map"), (self.name,), found)))
 
     def select(self, *positional: Expression, **columns: Expression) -> Self:
         """These are all columns then: `select("user", "price * amount AS total")`."""

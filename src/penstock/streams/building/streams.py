@@ -1,14 +1,18 @@
-"""Streams: rows each of which counts."""
+"""Streams and tables, and what they are when grouped.
+
+Of a stream each row counts, of a table the last one of each key. They are in one module since each leads to the others:
+a stream is grouped, a group is counted, the counts are a table, whose changes are a stream.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from penstock.streams.building.draft import rows_of_one
-from penstock.streams.building.grouped import Grouped
-from penstock.streams.building.joining import join_node
+from penstock.streams.building.aggregating import Grouping, Named, add_cogroup, add_table_aggregate
+from penstock.streams.building.draft import Draft, rows_of_one
+from penstock.streams.building.joining import Side, join_node
 from penstock.streams.building.rows import (
     Rows,
     check_function,
@@ -16,10 +20,10 @@ from penstock.streams.building.rows import (
     columns_text,
     type_of_columns,
 )
-from penstock.streams.building.tables import Table, side_of
 from penstock.streams.topology.durations import Duration, positive_ms
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.expressions import check_expression, first_that_matches, named_expressions
+from penstock.streams.topology.functions import Reducer
 from penstock.streams.topology.graces import check_grace
 from penstock.streams.topology.nodes import (
     KEY,
@@ -36,7 +40,7 @@ from penstock.streams.topology.nodes import (
     SelectKey,
     Shape,
 )
-from penstock.streams.topology.windows import JoinWindow
+from penstock.streams.topology.windows import JoinWindow, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +168,147 @@ class Stream(Rows):
         node = Retyped(self.draft.name("to-table", name), (self.name,), Shape.TABLE)
         table = Table(self.draft, self.draft.add(node), self.row_type)
         return table if store is None else table.store(store)
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalTable:
+    """A table that each task has whole. It is only joined with streams."""
+
+    draft: Draft
+    name: str
+    row_type: type | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Rows):
+    def join(
+        self,
+        other: Any,
+        how: How = "inner",
+        on: Expression | None = None,
+        *,
+        window: JoinWindow | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """With another table by key; or, with `on`, by what an expression over this table's row says is the other's
+        key. With a name, the result can be asked for."""
+        side = side_of(other)
+        rows_of_one((self.draft, other.draft))
+        operator = "table-join" if on is None else "foreign-key-join"
+        node = join_node(self.draft.name(operator, name), (("table", self.name), (side, other.name)), how, window, on)
+        table = Table(self.draft, self.draft.add(node))
+        return table if name is None else table.store(name)
+
+    def group_by(self, *columns: Expression, **named: Expression) -> GroupedTable:
+        group = named_expressions("group_by()", columns, named)
+        if not group:
+            raise StreamsError(
+                "group_by() got nothing to group by", 'group_by("country"), or group_by(day="date(at)").'
+            )
+        return GroupedTable(self.draft, self.name, group)
+
+    def select_key(self, *_: Any, **__: Any) -> Self:
+        raise StreamsError(
+            "a table's key cannot be chosen anew: which row would be the last one of the new key?",
+            "Use group_by() with an aggregate, or to_stream().select_key(...) and, if it is a table again, to_table().",
+        )
+
+    def to_stream(self, name: str | None = None) -> Stream:
+        """The table's changes, as facts."""
+        node = Retyped(self.draft.name("to-stream", name), (self.name,), Shape.STREAM)
+        return Stream(self.draft, self.draft.add(node), self.row_type)
+
+    def store(self, name: str) -> Self:
+        """Makes the table something that can be asked for. The same table."""
+        self.draft.add_store(self.name, name)
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped(Grouping):
+    """Rows of a stream by their key, or by something else."""
+
+    def count(self, into: str = "count", name: str | None = None) -> Table:
+        return Table(self.draft, self.add_aggregate("count", name, {into: "count(*)"}))
+
+    def aggregate(self, name: str | None = None, **columns: Expression) -> Table:
+        """SQL aggregates: `aggregate(total="sum(price)", last="max_by(price, _timestamp)")`."""
+        return Table(self.draft, self.add_aggregate("aggregate", name, columns))
+
+    def reduce(self, function: Callable[[Any, Any], Any], columns: str | type, name: str | None = None) -> Table:
+        """A Python function of two rows that gives one; a key's first row is taken as it is."""
+        check_function(function, "reduce()")
+        return Table(
+            self.draft, self.add_fold("reduce", name, Reducer(function), columns, None), type_of_columns(columns)
+        )
+
+    def fold(
+        self,
+        function: Callable[[Any, Any], Any],
+        columns: str | type,
+        initial: Mapping[str, Any] | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """A Python function (state, row) -> state, all of them dicts. A key's first state is `initial`, or None."""
+        check_function(function, "fold()")
+        first = None if initial is None else tuple(initial.items())
+        return Table(self.draft, self.add_fold("fold", name, function, columns, first))
+
+    def cogroup(self, **columns: Expression) -> Cogrouped:
+        """The aggregates of this stream in a table to which others add theirs."""
+        return Cogrouped(self.draft, ((self, tuple(columns.items())),), self)
+
+
+@dataclass(frozen=True, slots=True)
+class Cogrouped:
+    """Several streams with the same keys, each with aggregates of its own, in one table."""
+
+    draft: Draft
+    members: tuple[tuple[Grouping, Named], ...]
+    window: Grouping  # whose windows are those of all
+
+    def cogroup(self, grouped: Grouped, /, **columns: Expression) -> Self:
+        if not isinstance(grouped, Grouped):
+            raise StreamsError(f"cogroup() takes a grouped stream, not a {type(grouped).__name__}")
+        rows_of_one((self.draft, grouped.draft))
+        names, first = [name for name, _ in grouped.group], [name for name, _ in self.members[0][0].group]
+        if names != first:
+            raise StreamsError(
+                f"cogroup() of streams grouped by {first or 'their key'} and {names or 'their key'}",
+                "Group all of them by columns of the same names, in the same order.",
+            )
+        return replace(self, members=(*self.members, (grouped, tuple(columns.items()))))
+
+    def windowed(self, window: Window, final: bool = False) -> Self:
+        return replace(self, window=self.window.windowed(window, final))
+
+    def aggregate(self, name: str | None = None) -> Table:
+        return Table(self.draft, add_cogroup(self.draft, name, self.members, self.window))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedTable:
+    """Rows of a table by something else than their key. What a row gave is taken back when it changes."""
+
+    draft: Draft
+    name: str
+    group: Named
+
+    def count(self, into: str = "count", name: str | None = None) -> Table:
+        columns = {into: "count(*)"}
+        return Table(self.draft, add_table_aggregate(self.draft, self.name, self.group, "count", name, columns))
+
+    def aggregate(self, name: str | None = None, **columns: Expression) -> Table:
+        """count, sum, avg, min, max and collect_list, each of an expression."""
+        return Table(self.draft, add_table_aggregate(self.draft, self.name, self.group, "aggregate", name, columns))
+
+
+def side_of(other: Any) -> Side:
+    """What the other side of a join is, in the words of `joining`."""
+    if isinstance(other, GlobalTable):
+        return "global table"
+    if isinstance(other, Table):
+        return "table"
+    if isinstance(other, Rows):
+        return "stream"
+    raise StreamsError(f"join() takes a stream or a table, not {other!r}")

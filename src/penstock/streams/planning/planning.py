@@ -80,7 +80,7 @@ def _reasons_to_cut(graph: _Graph) -> dict[str, str]:
     """By node."""
     reasons = {node.name: "repartition() asks for a topic" for node in graph.nodes() if isinstance(node, Repartition)}
     for node in graph.nodes():
-        for before in _nearest_with_state(graph, node, reasons):
+        for before in _nearest_with_state(graph, node):
             if reason := RULES.get((graph.kinds[before], graph.kinds[node.name]), ""):
                 reasons.setdefault(before, f"{node.name} follows: {reason}")
     while shared := _run_by_several(graph, reasons):
@@ -88,7 +88,7 @@ def _reasons_to_cut(graph: _Graph) -> dict[str, str]:
     return reasons
 
 
-def _nearest_with_state(graph: _Graph, node: Node, cuts: Mapping[str, str]) -> list[str]:
+def _nearest_with_state(graph: _Graph, node: Node) -> list[str]:
     """Nodes with state that reach this one without another one, or a topic, between."""
     found: dict[str, None] = {}
     waiting = list(node.inputs)
