@@ -3,6 +3,10 @@
 A machine sees a key's rows of a batch at once, in no particular order, and emits rows as tuples in the order of its
 `columns`. It reads the time from the clock that it is given. A machine is pickled and sent to Spark's workers; what it
 has to remember is in its states.
+
+Keys and values are JSON text, written and read by Spark: most machines only hand them on, and text crosses between
+Spark and Python several times faster than columns do. `values` makes Python's objects of it where a machine needs them.
+Text of JSON has no line breaks, so that lines separate the parts of a message.
 """
 
 from __future__ import annotations
@@ -14,13 +18,13 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Record(NamedTuple):
-    """A row of a frame. `value` is JSON text for machines with `is_opaque`, else a dict; None where there is no value."""
+    """A row of a frame."""
 
     side: int  # of two inputs: 0 the left one (the stream), 1 the right one (the table)
     micros: int  # `_timestamp`, in microseconds since 1970
     partition: int
     offset: int
-    value: Any
+    value: str | None  # None: the record has no value; in a table, the key is deleted
 
 
 class StateKind(StrEnum):
@@ -99,12 +103,17 @@ class Clock(Protocol):
 
 
 class Machine(Protocol):
-    columns: str  # DDL of what comes out
-    is_opaque: bool  # whether values come as JSON text, which the machine only hands on: much cheaper than rows
-    time_mode: TimeMode
+    @property
+    def columns(self) -> str:
+        """DDL of what comes out."""
+
+    @property
+    def time_mode(self) -> TimeMode: ...
 
     def states(self) -> Mapping[str, StateSpec]: ...
 
-    def rows(self, key: Any, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]: ...
+    def rows(
+        self, key: str | None, rows: Iterable[Record], states: States, clock: Clock
+    ) -> Iterator[tuple[Any, ...]]: ...
 
-    def timer(self, key: Any, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]: ...
+    def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]: ...
