@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import reduce
+from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.streams.lowering.columns import column, columns, expression, refuse_our_names
+from penstock.pipelines.errors import PipelineError
+from penstock.streams.lowering.cogrouping import only_where
+from penstock.streams.lowering.columns import column, columns, expression, refuse_our_names, value_names
 from penstock.streams.lowering.machine_nodes import lower_sliding_aggregate, lower_table_aggregate
 from penstock.streams.topology.nodes import (
     KEY,
@@ -15,6 +18,7 @@ from penstock.streams.topology.nodes import (
     WINDOW_END,
     WINDOW_START,
     Aggregate,
+    Expression,
     Shape,
 )
 from penstock.streams.topology.windows import Window, WindowKind
@@ -24,7 +28,8 @@ if TYPE_CHECKING:
 
     from penstock.streams.lowering.context import Context
 
-_WINDOW, _GROUP = "_window", "_group"
+_WINDOW, _GROUP, _SIDE = "_window", "_group", "_side"
+Group: TypeAlias = tuple[tuple[str, Expression], ...]
 
 
 def lower_aggregate(node: Aggregate, inputs: list[DataFrame], context: Context) -> DataFrame:
@@ -36,28 +41,71 @@ def lower_aggregate(node: Aggregate, inputs: list[DataFrame], context: Context) 
 
 
 def _aggregate(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
-    (rows,) = inputs
-    (group,) = node.group
-    (aggregates,) = node.columns
-    refuse_our_names((name for name, _ in (*group, *aggregates)), node.name)
-    keyed = grouped_rows(rows, group)
-    made = [expression(each).alias(name) for name, each in aggregates]
+    group = [name for name, _ in node.group[0]]
+    made = [pair for columns_of_input in node.columns for pair in columns_of_input]
+    refuse_our_names((*group, *(name for name, _ in made)), node.name)
+    if len(inputs) == 1:
+        keyed, aggregates = grouped_rows(inputs[0], node.group[0]), [(name, expression(each)) for name, each in made]
+    else:
+        keyed, aggregates = _cogrouped(node, inputs), _sided(node)
     by = [column(_GROUP), *([] if node.window is None else [_window_of(node.window).alias(_WINDOW)])]
-    counted = keyed.groupBy(*by).agg(*made, *_ours())
-    return _result(counted, [name for name, _ in group], [name for name, _ in aggregates], node.window)
+    counted = keyed.groupBy(*by).agg(*(each.alias(name) for name, each in aggregates), *_ours())
+    return _result(counted, group, [name for name, _ in aggregates], node.window)
 
 
-def grouped_rows(rows: DataFrame, group: tuple[tuple[str, object], ...]) -> DataFrame:
+def grouped_rows(rows: DataFrame, group: Group) -> DataFrame:
     """Rows that count, with the column `_group`: the key as it is, the only group value, or a struct of them."""
     from pyspark.sql import functions as F
 
     if not group:
         by = column(KEY)
     elif len(group) == 1:
-        by = expression(group[0][1])  # type: ignore[arg-type]
+        by = expression(group[0][1])
     else:
-        by = F.struct(*(expression(each).alias(name) for name, each in group))  # type: ignore[arg-type]
+        by = F.struct(*(expression(each).alias(name) for name, each in group))
     return rows.where(~column(NULL)).withColumn(_GROUP, by).where(column(_GROUP).isNotNull())
+
+
+def _cogrouped(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
+    """The rows of all inputs, in one frame, with the number of their side. Columns of one name have one type."""
+    from pyspark.sql import functions as F
+
+    names = [name for name, _ in node.group[0]]
+    sides = []
+    for side, (rows, given) in enumerate(zip(inputs, node.group, strict=True)):
+        group = tuple((name, each) for name, (_, each) in zip(names, given, strict=True))
+        keyed = grouped_rows(rows, group)
+        kept = [*value_names(rows), _GROUP, TIMESTAMP, PARTITION, OFFSET]
+        sides.append(keyed.select(*columns(kept), F.lit(side).alias(_SIDE)))
+    _check_types(node.name, sides)
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), sides)
+
+
+def _check_types(where: str, sides: list[DataFrame]) -> None:
+    kinds: dict[str, str] = {}
+    for rows in sides:
+        for field in rows.schema.fields:
+            kind = field.dataType.simpleString()
+            if kinds.setdefault(field.name, kind) != kind:
+                what = "the key" if field.name == _GROUP else f"the column {field.name!r}"
+                raise PipelineError(
+                    f"{where}: {what} is {kinds[field.name]} in one of the streams and {kind} in another",
+                    "Streams that are grouped together have one type of key, and one type for columns of one name:"
+                    " map() gives a column another type, select() another name.",
+                )
+
+
+def _sided(node: Aggregate) -> list[tuple[str, Column]]:
+    made = []
+    for side, given in enumerate(node.columns):
+        for name, each in given:
+            if not isinstance(each, str):
+                raise PipelineError(
+                    f"{node.name}: {name} is a Column, and streams that are grouped together take SQL alone",
+                    'Write it as text, such as "sum(amount)".',
+                )
+            made.append((name, expression(only_where(each, f"{_SIDE} = {side}"))))
+    return made
 
 
 def _window_of(window: Window) -> Column:

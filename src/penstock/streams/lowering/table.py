@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from penstock.streams.lowering import aggregates, machine_nodes, stateless
+from penstock.streams.lowering import aggregates, deduplicating, joins, lookups, machine_nodes, row_functions, stateless
 from penstock.streams.topology import nodes
 
 if TYPE_CHECKING:
@@ -25,6 +25,12 @@ LOWERINGS: Final[Mapping[type[nodes.Node], Lowering]] = {
     nodes.Retyped: stateless.lower_retyped,
     nodes.Repartition: stateless.lower_repartition,
     nodes.Aggregate: aggregates.lower_aggregate,
+    nodes.MapRows: row_functions.lower_map_rows,
+    nodes.Peek: row_functions.lower_peek,
+    nodes.Deduplicate: deduplicating.lower_deduplicate,
+    nodes.StreamJoin: joins.lower_stream_join,
+    nodes.TableJoin: joins.lower_table_join,
+    nodes.StreamTableJoin: lookups.lower_stream_table_join,
     nodes.Fold: machine_nodes.lower_fold,
     nodes.ForeignKeyJoin: machine_nodes.lower_foreign_key_join,
     nodes.Process: machine_nodes.lower_process,
