@@ -133,21 +133,13 @@ class Run:
                     self._restart()
                 if every is not None:
                     every(self)
-                trouble = self._trouble()
+                trouble = _trouble_of(self.upkeep)
                 if trouble is not None:
                     break
                 self._stopping.wait(_POLL_S)
             self._finish(every)
             if trouble is not None:
                 raise trouble
-
-    def _trouble(self) -> PipelineError | None:
-        try:
-            if self.upkeep is not None:
-                self.upkeep.look()
-        except PipelineError as error:
-            return error
-        return None
 
     def stop(self) -> None:
         self._stopping.set()
@@ -392,6 +384,15 @@ def with_settings(pipeline: Pipeline, **changes: Any) -> Pipeline:
 
 def _trigger(settings: Settings, once: bool) -> dict[str, Any]:
     return {"availableNow": True} if _ends_by_itself(settings, once) else {"processingTime": settings.trigger}
+
+
+def _trouble_of(upkeep: Upkeep | None) -> PipelineError | None:
+    try:
+        if upkeep is not None:
+            upkeep.look()
+    except PipelineError as error:
+        return error
+    return None
 
 
 def _ends_by_itself(settings: Settings, once: bool) -> bool:
