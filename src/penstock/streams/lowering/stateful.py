@@ -102,7 +102,7 @@ class _Made:
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
-    def asDict(self, recursive: bool) -> dict[str, Any]:  # noqa: N802 -- as Row has it
+    def asDict(self, recursive: bool) -> dict[str, Any]:
         return self._values
 
 
@@ -125,7 +125,7 @@ class _Adapter(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._store = Store(handle, self._schemas)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         grouped = by_key(_record(row[1]) for row in rows)
         keys = list(grouped)
         self._store.forget_name()
@@ -136,7 +136,7 @@ class _Adapter(StatefulProcessor):
                 states.flush()
             self._store.wire.exchange()
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         self._store.forget_name()
         (states,) = self._store.open([key[0]])
         at_ms = expiredTimerInfo.getExpiryTimeInMs()
