@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from apache_kafka.jars import TOOL_OPTIONS, find_java
 from kafka_streams.jars import fetch_streams_jars
-from tests.interop.streams.case_files import FOLDER
+from tests.interop.streams.case_files import FOLDER, Case
 
 COMPILE_TIMEOUT_S = 120
 RUN_TIMEOUT_S = 240
@@ -29,7 +29,17 @@ def compile_oracle(directory: Path) -> Path:
     return directory
 
 
-def ask_oracle(classes: Path, *arguments: str) -> Answers:
+def ask_driver(classes: Path, cases: Iterable[Case]) -> Answers:
+    """What the TopologyTestDriver answers."""
+    return _ask(classes, "driver", *(str(case.path) for case in cases))
+
+
+def ask_application(classes: Path, bootstrap_servers: str, application: str, cases: Iterable[Case]) -> Answers:
+    """What an application answers that runs on a broker, exactly once; all that the outputs have at its end."""
+    return _ask(classes, "broker", bootstrap_servers, application, *(str(case.path) for case in cases))
+
+
+def _ask(classes: Path, *arguments: str) -> Answers:
     """By case. Without a configuration log4j writes errors alone."""
     command = [find_java(), *TOOL_OPTIONS, "-cp", f"{classes}:{fetch_streams_jars()}/*", "Oracle", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)

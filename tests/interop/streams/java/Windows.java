@@ -27,18 +27,19 @@ final class Windows {
             sum.put("count", Json.number(sum, "count") + 1), "total", Json.sum(Json.number(sum, "total"), Json.number(value, "n")));
     private static final Reducer<ObjectNode> ADD = (one, other) -> Json.object("n", Json.sum(Json.number(one, "n"), Json.number(other, "n")));
 
-    static final Map<String, Consumer<Topics>> CASES = Map.of(
-            "tumbling", Windows::tumbling,
-            "hopping", topics -> counted(topics, in(topics).windowedBy(TimeWindows.ofSizeAndGrace(SIZE, DAY).advanceBy(Duration.ofSeconds(4)))),
-            "sliding", topics -> counted(topics, in(topics).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(SIZE, DAY))),
-            "session", Windows::session,
-            "tumbling-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE))),
-            "hopping-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(
-                    TimeWindows.ofSizeAndGrace(SIZE, Duration.ofSeconds(2)).advanceBy(Duration.ofSeconds(5)))),
-            "sliding-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(SIZE, GRACE))),
-            "session-grace", Windows::finalSessions,
-            "session-grace-exact", Windows::finalSessions,
-            "session-late-inside", Windows::finalSessions);
+    static final Map<String, Consumer<Topics>> CASES = Map.ofEntries(
+            Map.entry("tumbling", Windows::tumbling),
+            Map.entry("hopping", topics -> counted(topics, in(topics).windowedBy(TimeWindows.ofSizeAndGrace(SIZE, DAY).advanceBy(Duration.ofSeconds(4))))),
+            Map.entry("sliding", topics -> counted(topics, in(topics).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(SIZE, DAY)))),
+            Map.entry("session", Windows::session),
+            Map.entry("tumbling-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)))),
+            Map.entry("idle-partition", topics -> updatesAndFinal(topics, in(topics).windowedBy(TimeWindows.ofSizeAndGrace(SIZE, GRACE)))),
+            Map.entry("hopping-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(
+                    TimeWindows.ofSizeAndGrace(SIZE, Duration.ofSeconds(2)).advanceBy(Duration.ofSeconds(5))))),
+            Map.entry("sliding-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(SIZE, GRACE)))),
+            Map.entry("session-grace", Windows::finalSessions),
+            Map.entry("session-grace-exact", Windows::finalSessions),
+            Map.entry("session-late-inside", Windows::finalSessions));
 
     private Windows() {
     }
