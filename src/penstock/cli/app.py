@@ -39,6 +39,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "log": LazyCommand("penstock.cli.commands.log:app"),
     "registry": LazyCommand("penstock.cli.commands.registry:app"),
     "pipeline": LazyCommand("penstock.cli.commands.pipeline:app"),
+    "streams": LazyCommand("penstock.cli.commands.streams:app"),
     "sql": LazyCommand("penstock.cli.commands.sql.app:app", is_group=False),
     "perf": LazyCommand("penstock.cli.commands.perf:app"),
 }

@@ -1,0 +1,139 @@
+"""Joins by Spark's own state: of two streams within a window, and of two tables by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.steps.registries import free_names
+from penstock.streams.lowering.columns import column, columns, value_names
+from penstock.streams.topology.nodes import (
+    KEY,
+    NULL,
+    OFFSET,
+    OURS,
+    PARTITION,
+    TIMESTAMP,
+    How,
+    StreamJoin,
+    TableJoin,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.streams.lowering.context import Context
+
+_LEFT, _RIGHT = "_left", "_right"
+_SIDE = "_side"
+_HOW = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
+
+
+def joined_names(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """What the right's columns are called behind the left's: those that the left has, too, get `_right` behind."""
+    taken = {name.lower() for name in left}
+    wanted = [f"{name}_right" if name.lower() in taken else name for name in right]
+    return free_names(wanted, (*OURS, *left))
+
+
+def check_keys(where: str, left: DataFrame, right: DataFrame) -> None:
+    one, two = (rows.schema[KEY].dataType.simpleString() for rows in (left, right))
+    if one != two:
+        raise PipelineError(
+            f"{where}: the left's key is {one} and the right's is {two}",
+            "Give both the same type of key, with select_key(), or with key= where the topics are named.",
+        )
+
+
+def lower_stream_join(node: StreamJoin, inputs: list[DataFrame], context: Context) -> DataFrame:
+    """Rows without a value join nothing and are left out; so are those without a key, except that an outer side keeps
+    them. Both ends of the window count, in milliseconds."""
+    from pyspark.sql import functions as F
+
+    left, right = inputs
+    check_keys(node.name, left, right)
+    sides = []
+    for rows, side, is_kept in ((left, _LEFT, node.how != "inner"), (right, _RIGHT, node.how == "outer")):
+        valued = rows.where(~column(NULL))
+        sides.append((valued if is_kept else valued.where(column(KEY).isNotNull())).alias(side))
+    window = node.window
+    condition = F.expr(
+        f"{_LEFT}.{KEY} = {_RIGHT}.{KEY}"
+        f" AND {_RIGHT}.{TIMESTAMP} >= {_LEFT}.{TIMESTAMP} - INTERVAL {window.before_ms} MILLISECONDS"
+        f" AND {_RIGHT}.{TIMESTAMP} <= {_LEFT}.{TIMESTAMP} + INTERVAL {window.after_ms} MILLISECONDS"
+    )
+    joined = sides[0].join(sides[1], condition, _HOW[node.how])
+    lefts, rights = value_names(left), value_names(right)
+    values = [_of(_LEFT, name).alias(name) for name in lefts]
+    values += [_of(_RIGHT, name).alias(new) for name, new in zip(rights, joined_names(lefts, rights), strict=True)]
+    both = {name: (_of(_LEFT, name), _of(_RIGHT, name)) for name in (KEY, TIMESTAMP, PARTITION, OFFSET)}
+    return joined.select(
+        *values,
+        F.coalesce(*both[KEY]).alias(KEY),
+        F.greatest(*both[TIMESTAMP]).alias(TIMESTAMP),
+        F.lit(False).alias(NULL),
+        F.greatest(*both[PARTITION]).alias(PARTITION),
+        F.greatest(*both[OFFSET]).alias(OFFSET),
+    )
+
+
+def _of(side: str, name: str) -> Column:
+    from pyspark.sql import functions as F
+
+    from penstock.pipelines.quoting import quote
+
+    return F.col(f"{side}.{quote(name)}")
+
+
+def lower_table_join(node: TableJoin, inputs: list[DataFrame], context: Context) -> DataFrame:
+    """One aggregate over the rows of both: the latest of each side. A key whose sides give no result is deleted;
+    nothing is said about a key that cannot have had a result, because a side that is needed never had it."""
+    left, right = inputs
+    check_keys(node.name, left, right)
+    sides = [_tagged(rows, side) for side, rows in enumerate(inputs)]
+    latest = [f"max_by({name}, struct({PARTITION}, {OFFSET})) FILTER (WHERE {_SIDE} = {side}) AS {name}"
+              for side, name in enumerate((_LEFT, _RIGHT))]  # fmt: skip
+    from pyspark.sql import functions as F
+
+    last = [F.max(column(name)).alias(name) for name in (PARTITION, OFFSET)]
+    both = sides[0].unionByName(sides[1], allowMissingColumns=True).groupBy(KEY).agg(*map(F.expr, latest), *last)
+    is_there = _is_result(node.how)
+    lefts, rights = value_names(left), value_names(right)
+    values = [F.when(is_there, column(_LEFT).getField(name)).alias(name) for name in lefts]
+    named = zip(rights, joined_names(lefts, rights), strict=True)
+    values += [F.when(is_there, column(_RIGHT).getField(name)).alias(new) for name, new in named]
+    times = [column(side).getField(TIMESTAMP) for side in (_LEFT, _RIGHT)]
+    return both.where(_is_told(node.how)).select(
+        *values,
+        column(KEY),
+        F.greatest(*times).alias(TIMESTAMP),
+        (~is_there).alias(NULL),
+        *columns((PARTITION, OFFSET)),
+    )
+
+
+def _tagged(rows: DataFrame, side: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    row = F.struct(*columns(value_names(rows)), column(NULL), column(TIMESTAMP)).alias((_LEFT, _RIGHT)[side])
+    keyed = rows.where(column(KEY).isNotNull())
+    return keyed.select(column(KEY), row, *columns((PARTITION, OFFSET)), F.lit(side).alias(_SIDE))
+
+
+def _is_result(how: How) -> Column:
+    has_left, has_right = (_has(side) for side in (_LEFT, _RIGHT))
+    return {"inner": has_left & has_right, "left": has_left, "outer": has_left | has_right}[how]
+
+
+def _has(side: str) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.coalesce(~column(side).getField(NULL), F.lit(False))
+
+
+def _is_told(how: How) -> Column:
+    from pyspark.sql import functions as F
+
+    has_had_left, has_had_right = (column(side).isNotNull() for side in (_LEFT, _RIGHT))
+    return {"inner": has_had_left & has_had_right, "left": has_had_left, "outer": F.lit(True)}[how]

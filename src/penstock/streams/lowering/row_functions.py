@@ -1,0 +1,148 @@
+"""Python functions over rows: in a worker of Spark's, a batch of rows in Arrow at a time.
+
+The functions are columns, not maps over whole frames: so the time keeps its watermark, and columns that no function
+sees stay in the JVM. A dict has the value's columns and, of the others, `_key` and `_timestamp`; what comes back may
+have more than the declared columns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.quoting import type_ddl
+from penstock.pipelines.steps.kinds import arrow_kind, columns_of
+from penstock.streams.lowering.columns import (
+    column,
+    columns,
+    null_where_null,
+    our_names,
+    refuse_our_names,
+    value_names,
+)
+from penstock.streams.topology.nodes import KEY, NULL, TIMESTAMP, MapRows, Peek
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.streams.lowering.context import Context
+
+_MADE = "_made"
+
+
+def lower_map_rows(node: MapRows, inputs: list[DataFrame], context: Context) -> DataFrame:
+    """A function that returns None says that there is no value."""
+    from pyspark.sql import functions as F
+
+    (rows,) = inputs
+    kind = columns_of(node.columns)
+    refuse_our_names(kind.names, node.name)
+    ddl = type_ddl(kind)
+    work = flat_caller(node.function, node.row_type) if node.is_flat else row_caller(node.function, node.row_type)
+    made = _called(node.name, work, f"ARRAY<{ddl}>" if node.is_flat else ddl)
+    given = _row(rows, is_whole=node.row_type is None)
+    ours = our_names(rows)
+    if node.is_flat:
+        several = rows.where(~column(NULL)).withColumn(_MADE, made(given))
+        some = several.select(F.explode(_MADE).alias(_MADE), *columns(ours))
+        return some.select(*(column(_MADE).getField(name).alias(name) for name in kind.names), *columns(ours))
+    one = rows.withColumn(_MADE, made(null_where_null(rows, given)))
+    values = [column(_MADE).getField(name).alias(name) for name in kind.names]
+    kept = [column(_MADE).isNull().alias(NULL) if name == NULL else column(name) for name in ours]
+    return one.select(*values, *kept)
+
+
+def lower_peek(node: Peek, inputs: list[DataFrame], context: Context) -> DataFrame:
+    """Called for rows without a value, too. A condition that always holds, and that Spark has to ask."""
+    (rows,) = inputs
+    function = node.function
+
+    def look(row: Any) -> bool:
+        function(row)
+        return True
+
+    return rows.where(_called(node.name, look, "BOOLEAN")(_row(rows, is_whole=True)))
+
+
+def _row(rows: DataFrame, *, is_whole: bool) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.struct(*columns(value_names(rows)), *(columns((KEY, TIMESTAMP)) if is_whole else ()))
+
+
+def _called(where: str, work: Callable[[Any], Any], ddl: str) -> Callable[[Column], Column]:
+    """Named as not deterministic, so that Spark calls it once for a row, wherever its result is used."""
+    from pyspark.sql import functions as F
+
+    kind = arrow_kind(ddl)
+
+    def call(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        for batch in batches:
+            made = [None if row is None else work(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
+            try:
+                yield pa.array(made, kind)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
+                raise PipelineError(f"{where}: what the function returned does not fit {ddl}: {error}") from error
+
+    return F.arrow_udf(call, ddl).asNondeterministic()  # type: ignore[call-overload,no-any-return]
+
+
+def row_caller(function: Callable[[Any], Any], row_type: type | None) -> Callable[[dict[str, Any]], Any]:
+    make = row_maker(row_type)
+    return lambda row: plain(function(make(row)))
+
+
+def flat_caller(function: Callable[[Any], Any], row_type: type | None) -> Callable[[dict[str, Any]], Any]:
+    make = row_maker(row_type)
+
+    def call(row: dict[str, Any]) -> list[Any]:
+        made: Iterable[Any] | None = function(make(row))
+        return [] if made is None else [plain(each) for each in made]
+
+    return call
+
+
+def plain(made: Any) -> Any:
+    """What Arrow takes: dicts for instances of dataclasses."""
+    if dataclasses.is_dataclass(made) and not isinstance(made, type):
+        return {each.name: plain(getattr(made, each.name)) for each in dataclasses.fields(made)}
+    if isinstance(made, Mapping):
+        return {name: plain(value) for name, value in made.items()}
+    if isinstance(made, list | tuple | set | frozenset):
+        return [plain(each) for each in made]
+    return made
+
+
+def row_maker(row_type: Any) -> Callable[[Any], Any]:
+    """From what Arrow gives to what a function takes: dataclasses, also within lists and where None is allowed."""
+    if isinstance(row_type, type) and dataclasses.is_dataclass(row_type):
+        hints = typing.get_type_hints(row_type)
+        makers = {each.name: row_maker(hints[each.name]) for each in dataclasses.fields(row_type) if each.init}
+
+        def make(row: Any) -> Any:
+            given = row.items() if row is not None else None
+            return (
+                None
+                if given is None
+                else row_type(**{name: makers[name](value) for name, value in given if name in makers})
+            )
+
+        return make
+    arguments = typing.get_args(row_type)
+    if typing.get_origin(row_type) is list and arguments:
+        of_element = row_maker(arguments[0])
+        return lambda some: None if some is None else [of_element(each) for each in some]
+    if typing.get_origin(row_type) in (typing.Union, types.UnionType):
+        classes = [each for each in arguments if each is not type(None)]
+        return row_maker(classes[0]) if len(classes) == 1 else _as_it_is
+    return _as_it_is
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

@@ -1,0 +1,82 @@
+"""Records of a topic as rows. A record that does not decode has an `error` and keeps its `source`, as in pipelines,
+until somebody has decided what becomes of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.pipelines import dead_letters
+from penstock.pipelines.dead_letters import ERROR, SOURCE, good_or_fail, only_good
+from penstock.pipelines.steps.parsing import keep_source
+from penstock.streams.lowering.columns import column
+from penstock.streams.lowering.decoding import Decoding, Part, decoding
+from penstock.streams.topology.nodes import HEADERS, KEY, NULL, OFFSET, PARTITION, TIMESTAMP, Shape, Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.streams.lowering.context import Context
+
+_DECODED_KEY, _DECODED_VALUE = "_decoded_key", "_decoded_value"
+
+
+def source_rows(node: Source, records: DataFrame, context: Context) -> DataFrame:
+    """Rows of the records that decode. The first one that does not fails the batch, unless there are dead letters."""
+    judged = judged_rows(node, records, context)
+    good = good_or_fail(judged) if context.plan.topology.dead_letters is None else only_good(judged)
+    rows = good.drop(SOURCE)
+    if node.shape is Shape.TABLE:
+        rows = rows.where(column(KEY).isNotNull())
+    return with_watermark(rows, node.name, context)
+
+
+def with_watermark(rows: DataFrame, name: str, context: Context) -> DataFrame:
+    delay_ms = context.watermark_ms(name)
+    if delay_ms is None or not context.is_streaming:
+        return rows
+    return rows.withWatermark(TIMESTAMP, f"{delay_ms} milliseconds")
+
+
+def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame:
+    """All records: `source`, `error`, and the columns of rows."""
+    from pyspark.sql import functions as F
+
+    kept = keep_source(records)
+    key = _decoding(node, "key", kept, context)
+    value = _decoding(node, "value", kept, context)
+    decoded = kept.withColumn(_DECODED_KEY, key.result).withColumn(_DECODED_VALUE, value.result)
+    error = F.coalesce(key.error(_DECODED_KEY), value.error(_DECODED_VALUE))
+    values = value.columns(_DECODED_VALUE)
+    rows = decoded.select(
+        column(SOURCE),
+        error.alias(ERROR),
+        *values,
+        key.whole(_DECODED_KEY).alias(KEY),
+        F.col(f"{SOURCE}.timestamp").alias(TIMESTAMP),
+        value.is_null(_DECODED_VALUE).alias(NULL),
+        F.col(f"{SOURCE}.partition").alias(PARTITION),
+        F.col(f"{SOURCE}.offset").alias(OFFSET),
+        *([F.col(f"{SOURCE}.headers").alias(HEADERS)] if node.with_headers else []),
+    )
+    return rows if node.time is None else _timed(rows, node.time)
+
+
+def _timed(rows: DataFrame, time: str) -> DataFrame:
+    """The time of the event, in milliseconds as Kafka keeps it. A row without a value has the record's; one whose
+    value says none is an error."""
+    from pyspark.sql import functions as F
+
+    at = F.date_trunc("MILLISECOND", F.expr(time).cast("timestamp"))
+    missing = F.when(~column(NULL) & at.isNull(), F.lit(f"the record has no time: {time} is null"))
+    timed = F.when(column(NULL), column(TIMESTAMP)).otherwise(at)
+    names = rows.columns
+    changed = {ERROR: F.coalesce(column(ERROR), missing).alias(ERROR), TIMESTAMP: timed.alias(TIMESTAMP)}
+    return rows.select(*(changed.get(name, column(name)) for name in names))
+
+
+def _decoding(node: Source, of: Part, kept: DataFrame, context: Context) -> Decoding:
+    from pyspark.sql import functions as F
+
+    has_headers = dead_letters.HEADERS in kept.select(f"{SOURCE}.*").columns
+    headers = F.col(f"{SOURCE}.{dead_letters.HEADERS}") if has_headers else None
+    return decoding(node, of, context, F.col(f"{SOURCE}.{of}"), headers)

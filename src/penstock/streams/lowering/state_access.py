@@ -1,0 +1,261 @@
+"""The states of a machine's keys in Spark's state store, many requests at a time.
+
+Spark's own classes wait for an answer to each request: to name the key, to read a value, to write it. With a few rows
+for a key in a batch that is most of the time of a stateful node. Here the values of up to `FLIGHT_KEYS` keys are asked
+for at once, and what their machines have written goes back at once. That uses what Spark's client has under its
+classes (StatefulProcessorApiClient and the messages it sends); pyspark is pinned, and a test runs all of it.
+
+Why this cannot hang: requests to read are short, so that a flight of them fits into the socket's buffer, and then the
+answers are read. Requests to write may be long, but their answers are a few bytes, which fit in as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.streams.machines.machine import StateKind
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+Values = tuple[Any, ...]
+# A request for a key and a value takes some 100 bytes plus the key, a socket's buffer 200 KB.
+FLIGHT_KEYS = 256
+FLIGHT_BYTES = 64 << 10
+
+
+class Wire:
+    """Requests that are answered in their order."""
+
+    def __init__(self, client: Any) -> None:
+        import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
+
+        self.messages, self.client = messages, client
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def add(self, request: Any) -> None:
+        encoded = request.SerializeToString()
+        self._waiting.append(encoded)
+        self._size += len(encoded)
+
+    @property
+    def is_full(self) -> bool:
+        return self._size >= FLIGHT_BYTES
+
+    def exchange(self) -> list[bytes]:
+        """The answers. Those to writes are empty."""
+        from pyspark.errors import PySparkRuntimeError
+
+        if not self._waiting:
+            return []
+        waiting, self._waiting, self._size = self._waiting, [], 0
+        file = self.client.sockfile
+        for encoded in waiting:
+            file.write(b"\0\0\0\0" + len(encoded).to_bytes(4, "big") + encoded)
+        file.flush()
+        answers = []
+        for _ in waiting:
+            size = int.from_bytes(file.read(4), "big")
+            answer = self.messages.StateResponse()
+            answer.ParseFromString(file.read(size))
+            if answer.statusCode != 0:
+                raise PySparkRuntimeError(f"Spark's state store: {answer.errorMessage}")
+            answers.append(answer.value)
+        return answers
+
+    # What can be asked.
+
+    def name_key(self, key: str) -> None:
+        m = self.messages
+        encoded = self.client._serialize_to_bytes(self.client.key_schema, (key,))
+        self.add(
+            m.StateRequest(
+                implicitGroupingKeyRequest=m.ImplicitGroupingKeyRequest(setImplicitKey=m.SetImplicitKey(key=encoded))
+            )
+        )
+
+    def value_call(self, name: str, **call: Any) -> None:
+        m = self.messages
+        variable = m.StateVariableRequest(valueStateCall=m.ValueStateCall(stateName=name, **call))
+        self.add(m.StateRequest(stateVariableRequest=variable))
+
+    def map_call(self, name: str, **call: Any) -> None:
+        m = self.messages
+        variable = m.StateVariableRequest(mapStateCall=m.MapStateCall(stateName=name, **call))
+        self.add(m.StateRequest(stateVariableRequest=variable))
+
+    def timer_call(self, **call: Any) -> None:
+        m = self.messages
+        command = m.StatefulProcessorCall(timerStateCall=m.TimerStateCallCommand(**call))
+        self.add(m.StateRequest(statefulProcessorCall=command))
+
+
+class Store:
+    """What a machine has declared, in the state store of a task."""
+
+    def __init__(self, handle: Any, schemas: Mapping[str, tuple[StateKind, StructType, StructType | None, int | None]]):
+        self.wire = Wire(handle._statefulProcessorApiClient)
+        self.schemas, self.spark_states = schemas, {}
+        self._named: str | None = None
+        for name, (kind, columns, key, ttl_ms) in schemas.items():
+            if kind is StateKind.MAP:
+                assert key is not None
+                self.spark_states[name] = handle.getMapState(name, key, columns, ttl_ms)
+            elif kind is StateKind.LIST:
+                self.spark_states[name] = handle.getListState(name, columns, ttl_ms)
+            else:
+                self.spark_states[name] = handle.getValueState(name, columns, ttl_ms)
+        self.value_names = [name for name, (kind, *_) in schemas.items() if kind is StateKind.VALUE]
+
+    def open(self, keys: list[str]) -> list[KeyStates]:
+        """The keys' states, their values read."""
+        for key in keys:
+            self.wire.name_key(key)
+            for name in self.value_names:
+                self.wire.value_call(name, get=self.wire.messages.Get())
+        answers = iter(self.wire.exchange())
+        opened = []
+        for key in keys:
+            next(answers)
+            opened.append(KeyStates(self, key, {name: self._decoded(next(answers)) for name in self.value_names}))
+        self._named = keys[-1]
+        return opened
+
+    def name(self, key: str) -> None:
+        """For requests that follow."""
+        if self._named != key:
+            self.wire.name_key(key)
+            self._named = key
+
+    def forget_name(self) -> None:
+        """Spark itself has named another key."""
+        self._named = None
+
+    def encoded(self, schema: Any, values: Values) -> bytes:
+        return bytes(self.wire.client._serialize_to_bytes(schema, values))
+
+    def _decoded(self, answer: bytes) -> Values | None:
+        return tuple(self.wire.client._deserialize_from_bytes(answer)) if answer else None
+
+
+class KeyStates:
+    """The states of one key. Writes wait until `flush`, or until something of the key is read that was not before."""
+
+    def __init__(self, store: Store, key: str, values: dict[str, Values | None]) -> None:
+        self.store, self.key = store, key
+        self._values = {name: KeptValue(held) for name, held in values.items()}
+        self._calls: list[tuple[str, dict[str, Any]]] = []
+        self._timers: list[dict[str, Any]] = []
+
+    def value(self, name: str) -> KeptValue:
+        return self._values[name]
+
+    def list(self, name: str) -> KeptList:
+        return KeptList(self, name)
+
+    def map(self, name: str) -> KeptMap:
+        return KeptMap(self, name)
+
+    def later(self, name: str, **call: Any) -> None:
+        self._calls.append((name, call))
+
+    def set_timer(self, at_ms: int) -> None:
+        self._timers.append({"register": self.store.wire.messages.RegisterTimer(expiryTimestampMs=at_ms)})
+
+    def delete_timer(self, at_ms: int) -> None:
+        self._timers.append({"delete": self.store.wire.messages.DeleteTimer(expiryTimestampMs=at_ms)})
+
+    def now(self, name: str) -> Any:
+        """Spark's own state, after all that has waited."""
+        self.store.name(self.key)
+        self._write_calls()
+        self.store.wire.exchange()
+        return self.store.spark_states[name]
+
+    def flush(self) -> None:
+        """Into the flight, which leaves when it is full or the store's user sends it."""
+        wire, changed = self.store.wire, [name for name, each in self._values.items() if each.is_changed]
+        if not (changed or self._calls or self._timers):
+            return
+        self.store.name(self.key)
+        for name in changed:
+            held = self._values[name].held
+            if held is None:
+                wire.value_call(name, clear=wire.messages.Clear())
+            else:
+                encoded = self.store.encoded(self.store.schemas[name][1], held)
+                wire.value_call(name, valueStateUpdate=wire.messages.ValueStateUpdate(value=encoded))
+        self._write_calls()
+        for call in self._timers:
+            wire.timer_call(**call)
+        self._timers = []
+        if wire.is_full:
+            wire.exchange()
+
+    def _write_calls(self) -> None:
+        for name, call in self._calls:
+            self.store.wire.map_call(name, **call)
+        self._calls = []
+
+
+class KeptValue:
+    __slots__ = ("held", "is_changed")
+
+    def __init__(self, held: Values | None) -> None:
+        self.held, self.is_changed = held, False
+
+    def get(self) -> Values | None:
+        return self.held
+
+    def put(self, value: Values) -> None:
+        self.held, self.is_changed = value, True
+
+    def clear(self) -> None:
+        self.is_changed = self.is_changed or self.held is not None
+        self.held = None
+
+
+class KeptList:
+    def __init__(self, states: KeyStates, name: str) -> None:
+        self._states, self._name = states, name
+
+    def get(self) -> list[Values]:
+        return [tuple(each) for each in self._states.now(self._name).get()]
+
+    def append(self, value: Values) -> None:
+        self._states.now(self._name).appendValue(value)
+
+    def put(self, values: list[Values]) -> None:
+        self._states.now(self._name).put(values)
+
+    def clear(self) -> None:
+        self._states.now(self._name).clear()
+
+
+class KeptMap:
+    def __init__(self, states: KeyStates, name: str) -> None:
+        self._states, self._name = states, name
+        _, self._columns, self._key, _ = states.store.schemas[name]
+
+    def get(self, key: Values) -> Values | None:
+        found = self._states.now(self._name).getValue(key)
+        return None if found is None else tuple(found)
+
+    def put(self, key: Values, value: Values) -> None:
+        encoded, m = self._states.store.encoded, self._states.store.wire.messages
+        call = m.UpdateValue(userKey=encoded(self._key, key), value=encoded(self._columns, value))
+        self._states.later(self._name, updateValue=call)
+
+    def remove(self, key: Values) -> None:
+        m = self._states.store.wire.messages
+        self._states.later(self._name, removeKey=m.RemoveKey(userKey=self._states.store.encoded(self._key, key)))
+
+    def items(self) -> Iterator[tuple[Values, Values]]:
+        # All of them at once: another key's machine may run, and name its key, before this one's generator ends.
+        found = [(tuple(key), tuple(value)) for key, value in self._states.now(self._name).iterator()]
+        return iter(found)
+
+    def clear(self) -> None:
+        self._states.now(self._name).clear()

@@ -1,0 +1,89 @@
+"""A function of people's over sessions: rows of a key with no gap between them that is longer than `gap_ms`.
+
+A row can join two sessions, and a fold of one cannot be added to that of another: so the rows of open sessions are
+kept, and folded when the session is closed. That is once the watermark is more than the gap past its last row. A
+session ends with its last row, as Kafka's does. Results are final.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from penstock.streams.machines.closing import MICROS, NO_TIMER, Bell, watermark_of
+from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
+from penstock.streams.machines.ordering import in_order
+from penstock.streams.machines.summary import Folding
+
+Row = tuple[int, str]  # microseconds, value
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFoldMachine:
+    folding: Folding
+    gap_ms: int
+    columns: ClassVar[str] = "key string, start bigint, end bigint, micros bigint, offset bigint, value string"
+    time_mode: ClassVar[TimeMode] = TimeMode.EVENT
+
+    def states(self) -> Mapping[str, StateSpec]:
+        held = "held array<struct<micros: bigint, value: string>>"
+        return {"rows": StateSpec(StateKind.VALUE, f"timer_ms bigint, {held}")}
+
+    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+        if key is None:
+            return
+        watermark = watermark_of(clock)
+        timer, before = states.value("rows").get() or (NO_TIMER, [])
+        bell, held = Bell(timer), [(micros, value) for micros, value in before]
+        yield from self._take_closed(key, held, watermark)
+        # A row is late if the session that it would be in is closed. Sessions that are not have only rows in them
+        # that were in time, so a row that joins one is in time, too, however old it is.
+        held += [(row.micros, row.value) for row in in_order(rows) if row.value is not None]
+        self._take_late(held, watermark)
+        if clock.is_last:
+            yield from (self._result(key, session) for session in self._sessions(held))
+        self._keep(bell, held, states, clock)
+
+    def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+        state = states.value("rows").get()
+        if key is None or state is None:
+            return
+        bell, held = Bell(state[0]), [(micros, value) for micros, value in state[1]]
+        yield from self._take_closed(key, held, watermark_of(clock))
+        bell.rang(at_ms)
+        self._keep(bell, held, states, clock)
+
+    def _sessions(self, held: list[Row]) -> list[list[Row]]:
+        sessions: list[list[Row]] = []
+        for row in sorted(held, key=lambda row: row[0]):
+            if sessions and row[0] // MICROS - sessions[-1][-1][0] // MICROS <= self.gap_ms:
+                sessions[-1].append(row)
+            else:
+                sessions.append([row])
+        return sessions
+
+    def _is_closed(self, session: list[Row], watermark: int) -> bool:
+        return session[-1][0] // MICROS + self.gap_ms < watermark
+
+    def _take_closed(self, key: str, held: list[Row], watermark: int) -> Iterator[tuple[Any, ...]]:
+        sessions = self._sessions(held)
+        held[:] = [row for session in sessions if not self._is_closed(session, watermark) for row in session]
+        yield from (self._result(key, session) for session in sessions if self._is_closed(session, watermark))
+
+    def _take_late(self, held: list[Row], watermark: int) -> None:
+        sessions = self._sessions(held)
+        held[:] = [row for session in sessions if not self._is_closed(session, watermark) for row in session]
+
+    def _keep(self, bell: Bell, held: list[Row], states: States, clock: Clock) -> None:
+        if held:
+            first = min(session[-1][0] for session in self._sessions(held)) // MICROS
+            bell.want(first + self.gap_ms + 1, clock)
+            states.value("rows").put((bell.at_ms, held))
+        else:
+            states.value("rows").clear()
+
+    def _result(self, key: str, session: list[Row]) -> tuple[Any, ...]:
+        start, last = session[0][0], session[-1][0]
+        value = self.folding.of([value for _, value in session])
+        return (key, start // MICROS, last // MICROS, last, len(session), value)

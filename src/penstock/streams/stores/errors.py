@@ -1,0 +1,13 @@
+"""Why a store cannot answer."""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """`status` is HTTP's; `hint` says what to do about it, where that is known."""
+
+    def __init__(self, status: int, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.hint = hint
