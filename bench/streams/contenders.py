@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Self
 
 from apache_kafka.jars import LOGGING, PeerUnavailableError, find_java
 from bench.streams.applications import QUERIES
@@ -81,7 +82,7 @@ class Running:
         command = contender.command(spec)
         self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, env=environment)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -134,7 +135,7 @@ class _Filled(BrokerProcess):
         super().__init__(directory)
         self._output = output
 
-    def __enter__(self) -> _Filled:
+    def __enter__(self) -> Self:
         super().__enter__()
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         new = [NewTopic(topic, PARTITIONS, 1) for topic in (PERSON, AUCTION, BID, SIDE, self._output)]
