@@ -54,8 +54,8 @@ def side_rows() -> Iterator[Event]:
         yield Event(SIDE, str(number), json.dumps({"side": f"s{number}"}).encode(), BASE_MS)
 
 
-def _event(topic: str, key: int, at: int, **value: Any) -> Event:
-    return Event(topic, str(key), json.dumps({"id": str(key), **value}).encode(), at)
+def _event(topic: str, key: int, timestamp_ms: int, /, **value: Any) -> Event:
+    return Event(topic, str(key), json.dumps({"id": str(key), **value}).encode(), timestamp_ms)
 
 
 def _recent(chance: random.Random, count: int, hot: int) -> int:
