@@ -178,4 +178,5 @@ def _of_array(function: str, at: str, kind: DataType, total: DataType) -> Column
         "sum": lambda: F.when(count > 0, summed),
         "avg": lambda: F.when(count > 0, summed / count),
     }[function]()
-    return made.cast(kind)
+    # Values as they are have their type already; Spark refuses to cast a struct in a list to one that is never null.
+    return made if function in ("collect_list", "min", "max") else made.cast(kind)
