@@ -98,7 +98,7 @@ def job(spec: Spec, is_whole: bool) -> tuple[Pipeline, list[Timed]]:
 
     def wrap(sink: Sink | Branch) -> Sink | Branch:
         if isinstance(sink, Branch):
-            return replace(sink, sinks=tuple(wrap(each) for each in sink.sinks))  # type: ignore[misc]
+            return replace(sink, sinks=tuple(wrap(each) for each in sink.sinks))
         timed.append(Timed(sink))
         return timed[-1]
 

@@ -20,7 +20,7 @@ from penstock.pipelines import Batch, Branch, Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
 from penstock.pipelines.running.reset import forget_progress
 from penstock.pipelines.running.runner import Run, groups_of
-from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
+from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
 from penstock.pipelines.spark_settings import ADAPTIVE
 from penstock.pipelines.steps import parse_json
 from penstock.runs.records import State
@@ -114,6 +114,10 @@ def doubled(rows: DataFrame) -> DataFrame:
     return rows.select((F.col("n") * 2).alias("n"))
 
 
+def doubled_total(rows: DataFrame) -> DataFrame:
+    return rows.select((F.col("total") * 2).alias("n"))
+
+
 def total(rows: DataFrame) -> DataFrame:
     return rows.groupBy().agg(F.sum("n").alias("total"))
 
@@ -157,6 +161,40 @@ def test_every_sink_gets_its_rows_and_progress_is_kept_when_a_pipeline_runs_once
     assert len(list(forget_progress(pipeline))) == 1 + len(groups_of(pipeline))
     assert not (bench.directory / "checkpoint").exists()
     assert committed(bench.bootstrap, f"penstock-{pipeline.name}") == {}
+
+
+def test_a_chain_of_branches_comes_to_its_end_when_each_reads_what_the_one_before_wrote(bench: Bench) -> None:
+    between, kept = unique("between"), Collected()
+    make_sums = Branch(
+        "sums",
+        sinks=(Branch("as-json", (TopicSink(between, value=ALL_AS_JSON, create=TopicSettings()),), (doubled_total,)),),
+        steps=(total,),
+        stateful=True,
+        mode="update",
+        sources=(Topic(bench.topic),),
+        combine=parse_json("n bigint"),
+    )
+    read_sums = Branch(
+        "read", (kept,), (doubled,), sources=(Topic(between),), combine=parse_json("n bigint"), after=("sums",)
+    )
+    pipeline = replace(bench.pipeline(make_sums, read_sums), sources=(), steps=())
+    run = bench.run_once(pipeline)
+    assert kept.rows == [(24,)]
+    assert {query.query: query.rows for query in run.progress()} == {
+        f"{pipeline.name}/sums": 3,
+        f"{pipeline.name}/read": 1,
+    }
+    assert committed(bench.bootstrap, f"penstock-{pipeline.name}-sums") == {(bench.topic, 0): 3}
+    # Without an end of their own both run at once; each knows only the topics that it reads.
+    run = Run(bench.spark, pipeline)
+    run.start()
+    produce(bench.bootstrap, bench.topic, '{"n": 4}')
+    run.wait(every=lambda current: current.stop() if len(kept.rows) == 2 else None, for_s=PATIENCE_S)
+    assert kept.rows == [(24,), (40,)]
+    produce(bench.bootstrap, between, '{"n": "x"}')
+    with pytest.raises(BatchError, match=f"{pipeline.name}/read: .* topic {between}, partition 0"):
+        bench.run_once(pipeline)
+    assert len(list(forget_progress(pipeline))) == 3
 
 
 def test_the_step_and_the_offsets_are_named_when_a_step_fails_on_its_rows(bench: Bench) -> None:

@@ -132,13 +132,20 @@ class StepToOpen(Protocol):
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Rows on their way to some of the sinks. A stateful branch (windows, deduplication, joins) is a Spark query of its
-    own; all others share one query, which reads its sources once."""
+    own, and so is one with sources; all others share one query, which reads the pipeline's sources once. Within a
+    branch may be others, without state and sources, whose steps come after its own."""
 
     name: str
-    sinks: tuple[Sink, ...]
+    sinks: tuple[Sink | Branch, ...]
     steps: tuple[Step, ...] = ()
     stateful: bool = False
     mode: OutputMode = "append"
+    # Read instead of the pipeline's, whose steps and dead letters are not for them.
+    sources: tuple[Source, ...] = ()
+    # Of its own sources, one or several: the place to parse, since a row that has an `error` behind it fails the batch.
+    combine: Callable[..., DataFrame] | None = None
+    # Branches, by name, that write what this one reads. Where a run ends by itself, this one begins when they are done.
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +190,7 @@ NO_SESSION_SETTINGS: Mapping[str, str] = MappingProxyType({})
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[Source, ...]  # may be empty where every sink is in a branch that has its own
     sinks: tuple[Sink | Branch, ...]
     steps: tuple[Step, ...] = ()
     # Rows whose `error` column is set after the steps; without such a sink they fail the batch.

@@ -12,6 +12,8 @@ from penstock.pipelines.running.planning import plan_queries, step_name
 from penstock.pipelines.sinks.topic import TopicSink
 from tests.unit.pipelines.pieces import Nowhere, count_them, parse
 
+ALONE = Branch("alone", (Nowhere("z"),), sources=(Topic("u"),))
+
 
 def pipeline(**changes: Any) -> Pipeline:
     parts: dict[str, Any] = {"name": "p", "sources": (Topic("t"),), "steps": (parse,), "sinks": (Nowhere("a"),)}
@@ -47,10 +49,40 @@ def test_there_is_no_shared_query_when_every_sink_is_stateful() -> None:
     assert [query.name for query in plan_queries(pipeline(sinks=(branch,)))] == ["counts"]
 
 
+def test_a_branch_with_sources_is_a_query_that_reads_them_alone_when_planned() -> None:
+    inner = Branch("inner", (Nowhere("c"),), (parse,))
+    alone = Branch("alone", (Nowhere("b"), inner), (count_them,), sources=(Topic("u"), Topic("v")))
+    main, own = plan_queries(pipeline(sinks=(Nowhere("a"), alone), dead_letters=Nowhere("d")))
+    assert (own.name, own.input.sources, own.input.steps) == ("alone", (Topic("u"), Topic("v")), ())
+    assert [(output.sink.name, output.steps, output.branch) for output in own.outputs] == [
+        ("b", (count_them,), "alone"),
+        ("c", (count_them, parse), "inner"),
+    ]
+    assert main.input.steps == (parse,)
+    assert (main.keeps_dead_letters, own.keeps_dead_letters) == (True, False)
+
+
+def test_a_pipeline_needs_no_sources_when_every_branch_has_its_own() -> None:
+    first = Branch(
+        "main", (Branch("x", (Nowhere("a"),), (parse,)),), (count_them,), stateful=True, sources=(Topic("t"),)
+    )
+    second = Branch("dead-letters", (Nowhere("b"),), sources=(Topic("a"),), after=("main",))
+    planned = plan_queries(pipeline(sources=(), steps=(), sinks=(first, second)))
+    assert [(query.name, query.steps, query.after) for query in planned] == [
+        ("main", (count_them,), ()),
+        ("dead-letters", (), ("main",)),
+    ]
+    assert planned[0].outputs[0].steps == (parse,)
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         ({"sources": ()}, "no sources"),
+        ({"sources": (), "sinks": (ALONE,), "dead_letters": Nowhere("d")}, "no sources"),
+        ({"sinks": (Branch("b", (ALONE,)),)}, "'alone' is within another one"),
+        ({"sinks": (ALONE, Branch("b", (Nowhere("c"),), stateful=True, after=("x",)))}, "'b' comes after 'x', which"),
+        ({"sinks": (Branch("b", (Nowhere("c"),), stateful=True, after=("alone",)), ALONE)}, "no query before it"),
         ({"sinks": ()}, "no sinks"),
         ({"sinks": (Nowhere("a"), Nowhere("a"))}, "two of the pipeline's sink names are 'a'"),
         ({"sinks": (Nowhere("a"),), "dead_letters": Nowhere("a")}, "two of the pipeline's sink names are 'a'"),
@@ -112,3 +144,19 @@ def test_every_step_and_sink_is_in_the_picture_when_drawn() -> None:
             "          -> nowhere d",
         ]
     )
+
+
+def test_a_branch_with_sources_is_drawn_below_the_rest_with_what_it_reads() -> None:
+    alone = Branch("alone", (Branch("x", (Nowhere("b"),), (parse,)), Nowhere("c")), sources=(Topic("u"), Topic("v")))
+    drawn = draw(pipeline(sinks=(Nowhere("a"), alone)))
+    assert drawn.splitlines()[4:] == [
+        "    |",
+        "    +-- -> nowhere a",
+        "  topic u, from earliest",
+        "  topic v, from earliest",
+        "    |",
+        "    +-- alone (query alone)",
+        "          x: parse",
+        "            -> nowhere b",
+        "          -> nowhere c",
+    ]

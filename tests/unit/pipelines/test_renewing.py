@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from penstock.pipelines import Pipeline, Topic
 from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.running.planning import QueryPlan
 from penstock.pipelines.running.renewing import RETRY_S, Renewing
 from tests.unit.pipelines.pieces import Nowhere
 
@@ -48,9 +51,10 @@ class Opened:
 
 
 def renewing_of(now: list[float], refused: list[str]) -> Renewing:
-    def read(pipeline: Pipeline) -> Any:
+    def read(plans: Sequence[QueryPlan]) -> list[Any]:
         if refused:
             raise PipelineError(refused[0])
+        return [SimpleNamespace(columns=[]) for _ in plans]
 
     return Renewing(read, lambda: now[0])
 

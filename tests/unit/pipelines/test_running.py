@@ -37,6 +37,17 @@ def test_each_query_has_a_group_when_a_pipeline_has_several() -> None:
     }
 
 
+def test_a_query_keeps_its_group_when_others_come_and_go_that_read_other_sources() -> None:
+    alone = Branch("alone", (Nowhere("a"),), sources=(Topic("u"),))
+    other = Branch("other", (Nowhere("b"),), sources=(Topic("v"),))
+    assert groups_of(Pipeline("jobs", (), (alone,))) == {"jobs/alone": "penstock-jobs-alone"}
+    assert groups_of(pipeline(other, alone, counting("x"))) == {
+        "jobs/other": "penstock-jobs-other",
+        "jobs/alone": "penstock-jobs-alone",
+        "jobs/x": "penstock-jobs",
+    }
+
+
 def test_the_only_query_has_the_pipelines_group_when_it_is_a_branch() -> None:
     assert groups_of(pipeline(counting("x"), settings=Settings(group_id="mine"))) == {"jobs/x": "mine"}
 

@@ -64,6 +64,19 @@ def test_sources_steps_and_sinks_are_nodes_when_a_pipeline_is_drawn_elsewhere() 
     }
 
 
+def test_sources_belong_to_their_query_when_a_branch_has_its_own() -> None:
+    inner = Branch("inner", (Nowhere("b"),), (parse,))
+    graph = graph_of(Pipeline("p", (), (Branch("alone", (inner,), sources=(Topic("u"),)),)), "p-1")
+    labels = {node.id: node.label for node in graph.nodes}
+    assert [(labels[before], labels[then]) for before, then in graph.edges] == [
+        (Topic("u").describe(), "alone"),
+        ("alone", "inner"),
+        ("inner", "parse"),
+        ("parse", "nowhere b"),
+    ]
+    assert {node.part for node in graph.nodes} == {"alone"}
+
+
 def test_figures_are_those_of_the_queries() -> None:
     query = QueryProgress("jobs/main", 3, 100, 12.0, 800, 7, "noon", {"all": 90, "dead": 10})
     assert figures_of([query]) == (PartFigures("main", 3, 800, 100, 100, 7, "noon", {"all": 90, "dead": 10}),)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.dead_letters import SOURCE, can_fail, good_or_fail, only_good, to_dead_letters
 from penstock.pipelines.observed import count_rows, rows_counted
-from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Pipeline, Settings, Step
+from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, OpenSink, Settings, Step
 from penstock.pipelines.running.batch_gate import BatchGate
-from penstock.pipelines.running.planning import Output, QueryPlan
+from penstock.pipelines.running.planning import Input, Output, QueryPlan
 from penstock.pipelines.running.side_by_side import run_side_by_side
 from penstock.pipelines.sinks.topic import TopicSink
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
@@ -193,10 +193,10 @@ def good_rows(rows: DataFrame, keeps_dead_letters: bool) -> DataFrame:
     return only_good(rows) if keeps_dead_letters else good_or_fail(rows)
 
 
-def combined(pipeline: Pipeline, frames: Sequence[DataFrame]) -> DataFrame:
+def combined(given: Input, frames: Sequence[DataFrame]) -> DataFrame:
     """The rows of all sources, as the first step is given them."""
-    if pipeline.combine is not None:
-        return pipeline.combine(*frames)
+    if given.combine is not None:
+        return given.combine(*frames)
     return reduce(lambda rows, other: rows.unionByName(other), frames)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.pipelines.pipeline import Branch, Pipeline, Settings, Sink, Step
-from penstock.pipelines.running.planning import DEAD_LETTERS, MAIN_QUERY, step_name
+from collections.abc import Callable
+
+from penstock.pipelines.pipeline import Branch, Pipeline, Settings, Sink, Source, Step
+from penstock.pipelines.running.planning import DEAD_LETTERS, MAIN_QUERY, is_query, step_name
 from penstock.runs.records import Graph, Node
 
 
@@ -24,6 +26,22 @@ class _Drawing:
             befores = [self.add("step", step_name(step), befores, part)]
         return befores
 
+    def add_sources(
+        self, sources: tuple[Source, ...], combine: Callable[..., object] | None, part: str = ""
+    ) -> list[str]:
+        ends = [self.add("source", source.describe(), [], part) for source in sources]
+        return ends if combine is None else [self.add("combine", step_name(combine), ends, part)]
+
+    def add_end(self, end: Sink | Branch, befores: list[str], part: str) -> None:
+        if not isinstance(end, Branch):
+            self.add_sink(end, befores, part)
+            return
+        if end.sources:
+            befores = self.add_sources(end.sources, end.combine, part)
+        last = self.add_steps(end.steps, [self.add("branch", end.name, befores, part)], part)
+        for each in end.sinks:
+            self.add_end(each, last, part)
+
     def add_sink(self, sink: Sink, befores: list[str], part: str) -> None:
         self.add("sink", sink.describe(self._settings), befores, part)
 
@@ -31,19 +49,11 @@ class _Drawing:
 def graph_of(pipeline: Pipeline, run: str) -> Graph:
     """Ids are numbers in the order of the drawing. A part is a query; what every query does belongs to no part."""
     drawing = _Drawing(pipeline.settings)
-    ends = [drawing.add("source", source.describe(), []) for source in pipeline.sources]
-    if pipeline.combine is not None:
-        ends = [drawing.add("combine", step_name(pipeline.combine), ends)]
+    ends = drawing.add_sources(pipeline.sources, pipeline.combine)
     ends = drawing.add_steps(pipeline.steps, ends)
     for sink in pipeline.sinks:
-        if isinstance(sink, Branch):
-            part = sink.name if sink.stateful else MAIN_QUERY
-            begin = [drawing.add("branch", sink.name, ends, part)]
-            last = drawing.add_steps(sink.steps, begin, part)
-            for each in sink.sinks:
-                drawing.add_sink(each, last, part)
-        else:
-            drawing.add_sink(sink, ends, MAIN_QUERY)
+        part = sink.name if isinstance(sink, Branch) and is_query(sink) else MAIN_QUERY
+        drawing.add_end(sink, ends, part)
     if pipeline.dead_letters is not None:
         begin = [drawing.add("dead-letters", DEAD_LETTERS, ends, MAIN_QUERY)]
         drawing.add_sink(pipeline.dead_letters, begin, MAIN_QUERY)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.kafka.offsets_json import Offsets, read_reported, to_json
-from penstock.pipelines.pipeline import Pipeline, Step
+from penstock.pipelines.pipeline import Pipeline, Source, Step
 from penstock.pipelines.running.batch_writing import combined, good_rows
 from penstock.pipelines.running.planning import QueryPlan, step_name
 from penstock.pipelines.source.offsets import EARLIEST
@@ -35,7 +35,7 @@ class UnreadableError(Exception):
 @dataclass(frozen=True, slots=True)
 class FailedBatch:
     batch_id: int
-    # Per source, in the pipeline's order: from (empty for the first batch) and to.
+    # Per source, in the query's order: from (empty for the first batch) and to.
     ranges: tuple[tuple[Offsets, Offsets], ...]
 
     def __str__(self) -> str:
@@ -62,17 +62,20 @@ def find_failed_batch(spark: SparkSession, checkpoint: str) -> FailedBatch | Non
 def find_failing_step(spark: SparkSession, pipeline: Pipeline, plan: QueryPlan, failed: FailedBatch) -> str | None:
     """The name of the first step that fails on the rows of the batch; None: all of them pass, so it was not a step.
     Raises UnreadableError when the rows cannot be had again, which says nothing about the steps."""
-    if len(failed.ranges) != len(pipeline.sources):
+    sources = plan.input.sources
+    if len(failed.ranges) != len(sources):
         return None
-    frames = _read_again(spark, pipeline, failed)
-    if len(frames) != len(pipeline.sources):
+    frames = _read_again(spark, pipeline, sources, failed)
+    if len(frames) != len(sources):
         return None
-    failing, rows = _try_steps(pipeline.steps, combined(pipeline, frames))
+    failing, rows = _try_steps(plan.input.steps, combined(plan.input, frames))
     if failing is not None:
         return failing
-    good = good_rows(rows, pipeline.dead_letters is not None)
-    ways = [plan.steps] if plan.is_stateful else [output.steps for output in plan.outputs if not output.takes_errors]
-    return next((name for name, _ in (_try_steps(steps, good) for steps in ways) if name is not None), None)
+    failing, rows = _try_steps(plan.steps, good_rows(rows, plan.keeps_dead_letters))
+    if failing is not None:
+        return failing
+    ways = dict.fromkeys(output.steps for output in plan.outputs if not output.takes_errors)
+    return next((name for name, _ in (_try_steps(steps, rows) for steps in ways) if name is not None), None)
 
 
 def _try_steps(steps: tuple[Step, ...], rows: DataFrame) -> tuple[str | None, DataFrame]:
@@ -103,13 +106,15 @@ def first_cause(text: str) -> str:
     return str(spark_errors[-1]).strip() if spark_errors else text.strip().split("\n", 1)[0]
 
 
-def _read_again(spark: SparkSession, pipeline: Pipeline, failed: FailedBatch) -> list[DataFrame]:
+def _read_again(
+    spark: SparkSession, pipeline: Pipeline, sources: tuple[Source, ...], failed: FailedBatch
+) -> list[DataFrame]:
     """Fewer frames than sources: there is one that cannot be told what to read."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     frames: list[DataFrame] = []
-    for source, (before, after) in zip(pipeline.sources, failed.ranges, strict=True):
+    for source, (before, after) in zip(sources, failed.ranges, strict=True):
         if not isinstance(source, Topic):
             break
         reader = spark.read.format(FORMATS[pipeline.settings.engine])
@@ -147,5 +152,10 @@ def _batches(spark: SparkSession, checkpoint: str, folder: str) -> set[int]:
 
 def _offsets(spark: SparkSession, path: str) -> list[Offsets]:
     lines = [row.value for row in spark.read.text(path, wholetext=True).collect()]
-    kept = lines[0].splitlines()[_LINES_BEFORE_OFFSETS:] if lines else []
+    return offsets_in(lines[0]) if lines else []
+
+
+def offsets_in(text: str) -> list[Offsets]:
+    """Per source, of a file in a checkpoint's `offsets`: where the batch ends."""
+    kept = text.splitlines()[_LINES_BEFORE_OFFSETS:]
     return [{} if line == _NO_OFFSETS else read_reported(line) for line in kept]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Pipeline
-from penstock.pipelines.running.planning import plan_queries
+from penstock.pipelines.running.planning import QueryPlan, plan_queries
 from penstock.pipelines.running.step_opening import open_steps, rows_of
 
 if TYPE_CHECKING:
@@ -38,9 +38,12 @@ class Renewed:
 
 
 class Renewing:
-    """For one run. `read` gives the rows that the own steps of an open pipeline leave."""
+    """For one run. `read` gives the rows that the steps of a query's input leave, for the queries of an open pipeline,
+    in their order."""
 
-    def __init__(self, read: Callable[[Pipeline], DataFrame], now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, read: Callable[[Sequence[QueryPlan]], Sequence[DataFrame]], now: Callable[[], float] = time.monotonic
+    ) -> None:
         self._read = read
         self._now = now
         self._not_before = float("-inf")
@@ -68,13 +71,13 @@ class Renewing:
         return Renewed(opened, to_close)
 
     def _try(self, opened: Pipeline, current: Pipeline) -> None:
-        rows = self._read(opened)
-        before = {plan.name: plan for plan in plan_queries(current)}
-        for plan in plan_queries(opened):
+        plans, before = plan_queries(opened), {plan.name: plan for plan in plan_queries(current)}
+        for plan, rows in zip(plans, self._read(plans), strict=True):
             chosen = rows_of(plan, rows, opened)
             if not plan.is_stateful:
                 continue
-            if state_of(chosen) != state_of(rows_of(before[plan.name], self._read(current), current)):
+            (had,) = self._read([before[plan.name]])
+            if state_of(chosen) != state_of(rows_of(before[plan.name], had, current)):
                 raise PipelineError(
                     f"the state of the branch {plan.name} has columns that the new schema changes, and Spark cannot"
                     " change the columns of a state",

@@ -11,23 +11,23 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.clock import SystemClock
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Source
+from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_gate import BatchGate
-from penstock.pipelines.running.batch_writing import BatchWriting, combined, fold
+from penstock.pipelines.running.batch_writing import BatchWriting
 from penstock.pipelines.running.graph import graph_of
-from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of
+from penstock.pipelines.running.planning import QueryPlan, plan_queries
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
+from penstock.pipelines.running.reading import open_ends, read_rows
 from penstock.pipelines.running.renewing import Renewed, Renewing
-from penstock.pipelines.running.step_opening import is_outdated, named_in_errors, open_steps, rows_of
+from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.publisher import RunPublisher, new_run_id
 from penstock.runs.records import Outcome, State, Verb
@@ -45,6 +45,16 @@ _POLL_S = 0.2
 _READING = "reading its sources"
 # How long a batch may go on after a stop was asked for before it is interrupted; it would come again at the next start.
 _STOP_WAIT_S = 30.0
+
+
+class Upkeep(Protocol):
+    """What a run's owner does besides its queries, on the thread that starts the run and waits for it."""
+
+    def prepare(self) -> None:
+        """Before the run is published. Raises PipelineError."""
+
+    def look(self) -> None:
+        """Several times a second. Raises PipelineError where the run must not go on; it is ended then."""
 
 
 @dataclass(slots=True)
@@ -67,6 +77,8 @@ class Run:
     queries: list[RunningQuery] = field(default_factory=list)
     id: str = ""
     opening: str = ""  # what `start` is busy with, for people
+    upkeep: Upkeep | None = None
+    _waiting: list[tuple[QueryPlan, DataFrame]] = field(default_factory=list)  # queries that are yet to start
     _stopping: threading.Event = field(default_factory=threading.Event)
     _restarting: threading.Event = field(default_factory=threading.Event)
     _ending: threading.Event = field(default_factory=threading.Event)  # of the queries that run now
@@ -84,7 +96,7 @@ class Run:
     def __post_init__(self) -> None:
         self.id = self.id or new_run_id(self.pipeline.name)
         self.open_pipeline = self.pipeline
-        self._renewing = Renewing(lambda pipeline: _read(self.spark, pipeline))
+        self._renewing = Renewing(lambda plans: read_rows(self.spark, plans, self.pipeline.settings))
         self._gate = BatchGate(rested=lambda: self._status.note(Fact.RESTED))
         actions = {
             Action.HOLD: self._gate.close,
@@ -96,6 +108,9 @@ class Run:
 
     def start(self) -> None:
         plan_queries(self.pipeline)  # a pipeline that cannot work is not published
+        if self.upkeep is not None:
+            self.opening = "its topics"
+            self.upkeep.prepare()
         self._publisher = open_publisher(self.pipeline, self.id, self._status, self.progress, SystemClock())
         with self._told_how_it_ends(Fact.STARTED):
             self._begin()
@@ -103,10 +118,13 @@ class Run:
     def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
         """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
         deadline = None if for_s is None else time.monotonic() + for_s
+        trouble: PipelineError | None = None
         with self._told_how_it_ends(Fact.ENDED):
-            while not self._stopping.is_set() and any(running.query.isActive for running in self.queries):
+            while not self._stopping.is_set() and (self._waiting or any(each.query.isActive for each in self.queries)):
                 if self._failed() is not None or self._lost_query():
                     break
+                if self._waiting:
+                    self._start_queries()
                 if deadline is not None and time.monotonic() >= deadline:
                     break
                 if self.state is State.RUNNING and not self.once and is_outdated(self.open_pipeline):
@@ -115,8 +133,13 @@ class Run:
                     self._restart()
                 if every is not None:
                     every(self)
+                trouble = _trouble_of(self.upkeep)
+                if trouble is not None:
+                    break
                 self._stopping.wait(_POLL_S)
             self._finish(every)
+            if trouble is not None:
+                raise trouble
 
     def stop(self) -> None:
         self._stopping.set()
@@ -170,39 +193,31 @@ class Run:
                 self.open_pipeline = renewed.pipeline
             else:
                 self.open_pipeline = open_steps(self.pipeline, self._to_close)
-            rows = self._open()
-            plans = [(plan, rows_of(plan, rows, self.open_pipeline)) for plan in plan_queries(self.open_pipeline)]
+            plans = plan_queries(self.open_pipeline)
+            self._opened, rows = open_ends(self.spark, self.pipeline, plans, self._to_close, self)
+            pairs = zip(plans, rows, strict=True)
+            self._waiting = [(plan, rows_of(plan, frame, self.open_pipeline)) for plan, frame in pairs]
             if self._publisher is not None:
                 self._publisher.draw(graph_of(self.open_pipeline, self.id))
             self._follow_progress()
-            for plan, chosen in plans:
-                self.opening = f"the query {plan.name}"
-                self.queries.append(self._start(plan, chosen))
+            self._start_queries()
         except BaseException:
             with self._to_close:
                 self._stop_queries()
             raise
 
-    def _open(self) -> DataFrame:
-        """Sinks and sources together: a metastore takes seconds to open, and so does Spark's search for sources."""
-        from pyspark import inheritable_thread_target
-
-        def open_sinks() -> None:
-            for sink in sinks_of(self.pipeline):
-                self.opening = f"the sink {sink.name}"
-                opened = _open_sink(sink, self.spark, self.pipeline.settings)
-                self._opened[sink.name] = self._to_close.enter_context(closing(opened))
-            self.opening = "the sources"
-
-        with ThreadPoolExecutor(1, "open-sinks") as beside:
-            opening = beside.submit(inheritable_thread_target(self.spark)(open_sinks))
-            try:
-                rows = _read(self.spark, self.open_pipeline)
-            except PipelineError:
-                opening.result()  # what is wrong with a sink is told first
-                raise
-            opening.result()
-        return rows
+    def _start_queries(self) -> None:
+        """All of them; where they end by themselves, those only that wait for no other one any more."""
+        ends = _ends_by_itself(self.pipeline.settings, self.once)
+        unfinished = {running.plan.name for running in self.queries if running.query.isActive}
+        unfinished |= {plan.name for plan, _ in self._waiting}
+        waiting, self._waiting = self._waiting, []
+        for plan, rows in waiting:
+            if ends and not unfinished.isdisjoint(plan.after):
+                self._waiting.append((plan, rows))
+                continue
+            self.opening = f"the query {plan.name}"
+            self.queries.append(self._start(plan, rows))
 
     def _renew(self) -> None:
         """A restart with steps that are open already, so that it finds nothing to fail at."""
@@ -220,7 +235,7 @@ class Run:
         self._ending.set()
         self._end_queries()
         self._before = {running.progress.query: running.progress for running in self.queries}
-        self.queries, self._opened, self._to_close = [], {}, ExitStack()
+        self.queries, self._waiting, self._opened, self._to_close = [], [], {}, ExitStack()
         self._ending = threading.Event()
         self._restarting.clear()
         self._gate.open()
@@ -276,8 +291,8 @@ class Run:
     def _lost_query(self) -> str:
         """The name of a query that nobody stopped and that gives no reason for its end, because Spark itself failed;
         empty if there is none."""
-        is_endless = _trigger(self.pipeline.settings.trigger, self.once).keys() == {"processingTime"}
         ended = [running.progress.query for running in self.queries if not running.query.isActive]
+        is_endless = not _ends_by_itself(self.pipeline.settings, self.once)
         return ended[0] if is_endless and ended and not self._failed() else ""
 
     def _failed(self) -> tuple[RunningQuery, StreamingQueryException] | None:
@@ -288,14 +303,14 @@ class Run:
 
     def _start(self, plan: QueryPlan, rows: DataFrame) -> RunningQuery:
         pipeline, settings = self.pipeline, self.pipeline.settings
-        keeps = pipeline.dead_letters is not None
+        keeps = plan.keeps_dead_letters
         name = query_name(pipeline, plan)
         progress = self._before.get(name, QueryProgress(name))  # counts go on after a restart
         written, ending, gate = progress.written, self._ending, self._gate
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
-        query = writer.trigger(**_trigger(settings.trigger, self.once)).foreachBatch(writing).start()
+        query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
         writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, progress)
 
@@ -354,19 +369,34 @@ def group_of(pipeline: Pipeline) -> str:
 
 def groups_of(pipeline: Pipeline) -> dict[str, str]:
     """The consumer group of each query, by the query's name. Queries read the same partitions at their own pace, so
-    each has a group: the first the pipeline's, a further one the pipeline's with its own name behind."""
-    first, *others = plan_queries(pipeline)
-    group = group_of(pipeline)
-    further = {query_name(pipeline, plan): f"{group}-{plan.name}" for plan in others}
-    return {query_name(pipeline, first): group} | further
+    each has a group: the first that reads the pipeline's sources has the pipeline's. A further one, and one with
+    sources of its own, has the pipeline's with its own name behind."""
+    group, groups = group_of(pipeline), dict[str, str]()
+    for plan in plan_queries(pipeline):
+        is_first = not plan.input.owner and group not in groups.values()
+        groups[query_name(pipeline, plan)] = group if is_first else f"{group}-{plan.name}"
+    return groups
 
 
 def with_settings(pipeline: Pipeline, **changes: Any) -> Pipeline:
     return replace(pipeline, settings=replace(pipeline.settings, **changes))
 
 
-def _trigger(trigger: str, once: bool) -> dict[str, Any]:
-    return {"availableNow": True} if once or trigger == AVAILABLE_NOW else {"processingTime": trigger}
+def _trigger(settings: Settings, once: bool) -> dict[str, Any]:
+    return {"availableNow": True} if _ends_by_itself(settings, once) else {"processingTime": settings.trigger}
+
+
+def _trouble_of(upkeep: Upkeep | None) -> PipelineError | None:
+    try:
+        if upkeep is not None:
+            upkeep.look()
+    except PipelineError as error:
+        return error
+    return None
+
+
+def _ends_by_itself(settings: Settings, once: bool) -> bool:
+    return once or settings.trigger == AVAILABLE_NOW
 
 
 def _is_busy(query: StreamingQuery) -> bool:
@@ -381,24 +411,3 @@ def _doing(running: RunningQuery) -> str:
     if at_work := running.writing.at_work:
         return f"writing to {', '.join(sorted(at_work))}"
     return "planning its first batch" if running.progress.batch_id < 0 else ""
-
-
-def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:
-    try:
-        return sink.open(spark, settings)
-    except PipelineError as error:
-        raise PipelineError(f"the sink {sink.name} cannot be used: {error.message}", error.hint) from error
-
-
-def _read(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    frames = [_open_source(source, spark, pipeline.settings) for source in pipeline.sources]
-    return fold(named_in_errors(pipeline.steps), combined(pipeline, frames))
-
-
-def _open_source(source: Source, spark: SparkSession, settings: Settings) -> DataFrame:
-    from pyspark.errors import PySparkException
-
-    try:
-        return source.read(spark, settings)
-    except PySparkException as error:
-        raise PipelineError(f"the source {source.name} cannot be read: {first_cause(str(error))}") from error

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import Branch, OpenStep, Pipeline, Step, StepToOpen
+from penstock.pipelines.pipeline import Branch, OpenStep, Pipeline, Sink, Step, StepToOpen
 from penstock.pipelines.running.batch_writing import fold, good_rows
-from penstock.pipelines.running.planning import QueryPlan, step_name
+from penstock.pipelines.running.planning import QueryPlan, branches_of, step_name
 from penstock.pipelines.running.postmortem import first_cause
 
 if TYPE_CHECKING:
@@ -19,41 +19,47 @@ if TYPE_CHECKING:
 def open_steps(pipeline: Pipeline, to_close: ExitStack) -> Pipeline:
     """The pipeline with its steps open. Raises PipelineError."""
 
-    def opened(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        return tuple(_open(step, pipeline, to_close) for step in steps)
+    def opened(sink: Sink | Branch, within: Pipeline) -> Sink | Branch:
+        if not isinstance(sink, Branch):
+            return sink
+        if sink.sources:
+            within = replace(within, sources=sink.sources, combine=sink.combine, steps=())
+        inner = tuple(opened(each, within) for each in sink.sinks)
+        return replace(sink, steps=_open_all(sink.steps, within, to_close), sinks=inner)
 
-    sinks = tuple(
-        replace(sink, steps=opened(sink.steps)) if isinstance(sink, Branch) else sink for sink in pipeline.sinks
-    )
-    return replace(pipeline, steps=opened(pipeline.steps), sinks=sinks)
+    steps = _open_all(pipeline.steps, pipeline, to_close)
+    return replace(pipeline, steps=steps, sinks=tuple(opened(sink, pipeline) for sink in pipeline.sinks))
 
 
 def is_outdated(pipeline: Pipeline) -> bool:
     """Whether one of the open steps is."""
-    branches = [sink.steps for sink in pipeline.sinks if isinstance(sink, Branch)]
+    branches = [branch.steps for branch in branches_of(pipeline)]
     return any(_is_outdated(step) for steps in (pipeline.steps, *branches) for step in steps)
 
 
 def rows_of(plan: QueryPlan, rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What the query is to write, from the rows that the pipeline's own steps have left.
+    """What the query is to write, from the rows that the steps of its input have left.
 
     A branch without state has its steps in each batch. Those with open steps are tried here: what an open step finds
     wrong with the columns, it finds before the first batch."""
-    keeps = pipeline.dead_letters is not None
-    if not plan.is_stateful:
-        for output in plan.outputs:
-            if any(isinstance(step, OpenStep) for step in output.steps):
-                fold(named_in_errors(output.steps), good_rows(rows, keeps))
-        return rows
-    good, watermark = good_rows(rows, keeps), pipeline.settings.watermark
-    if watermark is not None:
-        good = good.withWatermark(watermark.column, watermark.delay)
-    return fold(named_in_errors(plan.steps), good)
+    good, watermark = good_rows(rows, plan.keeps_dead_letters), pipeline.settings.watermark
+    if plan.is_stateful:
+        if watermark is not None:
+            good = good.withWatermark(watermark.column, watermark.delay)
+        rows = good = fold(named_in_errors(plan.steps), good)
+    for output in plan.outputs:
+        if any(isinstance(step, OpenStep) for step in output.steps):
+            fold(named_in_errors(output.steps), good)
+    return rows
 
 
 def named_in_errors(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """A step that Spark refuses when it is put together is named in the error; later ones are found by `postmortem`."""
     return tuple(_named(step) for step in steps)
+
+
+def _open_all(steps: tuple[Step, ...], pipeline: Pipeline, to_close: ExitStack) -> tuple[Step, ...]:
+    return tuple(_open(step, pipeline, to_close) for step in steps)
 
 
 def _open(step: Step, pipeline: Pipeline, to_close: ExitStack) -> Step:
