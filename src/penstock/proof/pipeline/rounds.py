@@ -2,8 +2,9 @@
 
     python -m penstock.proof pipeline --rounds 30 --seed 7 [--brokers 3] [--cluster] [--streams] [--keep DIRECTORY]
 
-With --streams the process runs an application of streams (see `streams_driver`); all else is the same. Otherwise a feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
-a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
+A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
+a Hive table and an SQL table, and the others to a topic of dead letters. With --streams the process runs joins and
+counts of streams instead (see `streams_driver`). Each round kills one of
 
     broker    and starts it again on the same port and data, at once or after a second; the query has to wait for it.
               With --brokers 3 it is any one of a cluster, and the query goes on with the others

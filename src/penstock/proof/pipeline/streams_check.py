@@ -49,7 +49,7 @@ def expected_tables(count: int) -> dict[str, dict[str, Any]]:
     clicks: Counter[str] = Counter()
     for number in range(count):
         record = record_of(number)
-        value = None if record["value"] is None else json.loads(record["value"])
+        value: Any = None if record["value"] is None else json.loads(record["value"])
         if record["topic"] == CLICKS:
             clicks[f"{value['user']} {record['timestamp'] // _WINDOW_MS * _WINDOW_MS}"] += 1
         elif value is None:
