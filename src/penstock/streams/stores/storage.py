@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 FORMAT = 1
 _TABLE = """
 CREATE TABLE IF NOT EXISTS stores (
-    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, topic_id BLOB NOT NULL,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, topic_id BLOB NOT NULL,
     position TEXT NOT NULL,   -- JSON: by partition, the offset behind the last record that is in the rows
     restoring TEXT NOT NULL,  -- JSON: the partitions that were not read to their end yet
     rows INTEGER NOT NULL, skipped INTEGER NOT NULL,
