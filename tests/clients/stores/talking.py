@@ -28,15 +28,21 @@ class Stores:
     def __init__(self, url: str, tls: ssl.SSLContext | None = None, authorization: str | None = None) -> None:
         self.url = url
         self._headers = {} if authorization is None else {"Authorization": authorization}
-        address = urlsplit(url).netloc
-        make = http.client.HTTPConnection if tls is None else http.client.HTTPSConnection
-        more = {} if tls is None else {"context": tls}
-        self._connection = make(address, timeout=PATIENCE_S, **more)
+        self._address = urlsplit(url).netloc
+        self._tls = tls
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> Answer:
-        self._connection.request(method, path, body, self._headers)
-        response = self._connection.getresponse()
-        return Answer(response.status, json.loads(response.read()))
+        connection = (
+            http.client.HTTPConnection(self._address, timeout=PATIENCE_S)
+            if self._tls is None
+            else http.client.HTTPSConnection(self._address, timeout=PATIENCE_S, context=self._tls)
+        )
+        try:
+            connection.request(method, path, body, self._headers)
+            response = connection.getresponse()
+            return Answer(response.status, json.loads(response.read()))
+        finally:
+            connection.close()
 
     def get(self, path: str) -> Answer:
         return self.ask("GET", path)
@@ -107,6 +113,10 @@ class Changelogs:
             text = key if isinstance(key, str) and key.startswith("{") else json.dumps(key)
             used.produce(self.topic(store), key=text, value=None if value is None else json.dumps(value), **more)
         used.flush()
+
+    def write_bytes(self, store: str, key: bytes, value: bytes) -> None:
+        self._producer.produce(self.topic(store), key=key, value=value)
+        self._producer.flush()
 
     @contextlib.contextmanager
     def transaction(self, *, is_aborted: bool = False) -> Iterator[Producer]:

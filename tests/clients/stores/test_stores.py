@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from penstock.streams.stores.client import StoreClient, StoreError, open_store
+from penstock.streams.stores.client import OneStore, StoreClient, StoreError, open_store
 from tests.clients.conftest import RunningBroker
 from tests.clients.stores.talking import Changelogs, Stores, running_stores
 from tests.clients.support import eventually
@@ -103,12 +104,11 @@ def test_several_keys_are_answered_in_their_order_when_one_request_asks(scene: S
 
 
 def test_an_answer_waits_for_a_write_when_min_position_says_so(scene: Scene) -> None:
-    scene.changelogs.write("numbers", {777: "first"})
-    position = scene.http.until("/stores/numbers", lag=0)["position"]
-    end = {"0": position["0"] + 1}
-    scene.changelogs.write("numbers", {777: "second"})
-    row = scene.http.get(f"/stores/numbers/keys/777?min_position={json.dumps(end).replace(' ', '')}&wait=30").json
-    assert (row["value"], row["position"]) == ("second", end)
+    for end, value in ((5, "first"), (6, "second")):
+        scene.changelogs.write("numbers", {777: value})
+        position = json.dumps({"0": end}).replace(" ", "")
+        row = scene.http.get(f"/stores/numbers/keys/777?min_position={position}&wait=30").json
+        assert (row["value"], row["position"]) == (value, {"0": end})
 
 
 def test_an_answer_says_what_is_missing_when_a_position_is_not_reached_in_time(scene: Scene) -> None:
@@ -145,8 +145,6 @@ def test_a_store_is_read_anew_when_its_changelog_was_made_again(scene: Scene) ->
 
 
 def test_a_partition_is_read_anew_when_its_beginning_has_passed_us(broker: RunningBroker, tmp_path: object) -> None:
-    from confluent_kafka import TopicPartition
-
     changelogs = Changelogs(broker.bootstrap_servers)
     changelogs.create("log", cleanup_policy="delete")
     changelogs.write("log", {"a": 1, "b": 1})
@@ -203,9 +201,8 @@ def test_others_are_answered_when_a_client_takes_nothing_of_its_answer(scene: Sc
 def test_a_record_is_counted_or_shown_as_bytes_when_it_is_no_json(scene: Scene) -> None:
     changelogs = scene.changelogs
     changelogs.create("foreign")
-    changelogs._producer.produce(changelogs.topic("foreign"), key=b"\x00plain", value=b"{}")
-    changelogs._producer.produce(changelogs.topic("foreign"), key=b'"a"', value=b"\x00\x00\x00\x01")
-    changelogs._producer.flush()
+    changelogs.write_bytes("foreign", b"\x00plain", b"{}")
+    changelogs.write_bytes("foreign", b'"a"', b"\x00\x00\x00\x01")
     state = scene.http.until("/stores/foreign", rows=1, lag=0)
     assert state["skipped"] == 1
     row = scene.http.get("/stores/foreign/keys/a").json
@@ -216,9 +213,12 @@ def test_a_record_is_counted_or_shown_as_bytes_when_it_is_no_json(scene: Scene) 
 def test_python_is_answered_alike_when_it_asks_a_server_or_the_changelog(
     scene: Scene, broker: RunningBroker, way: str
 ) -> None:
-    where = {"url": scene.url} if way == "url" else {"bootstrap_servers": broker.bootstrap_servers}
-    application = scene.changelogs.application
-    with open_store(application, "counts", **where) as counts:
+    def opened(store: str) -> OneStore:
+        if way == "url":
+            return open_store(scene.changelogs.application, store, url=scene.url)
+        return open_store(scene.changelogs.application, store, bootstrap_servers=broker.bootstrap_servers)
+
+    with opened("counts") as counts:
         row = counts.get("k007")
         assert row is not None
         assert (row.key, row.value, row.offset < row.position[row.partition]) == ("k007", {"count": 7}, True)
@@ -228,13 +228,13 @@ def test_python_is_answered_alike_when_it_asks_a_server_or_the_changelog(
         assert [row.key for row in counts.range(prefix="k", limit=2)] == ["k001", "k002"]
         with pytest.raises(StoreError, match="not that far"):
             counts.get("k007", min_position={0: 10_000}, wait_s=0.01)
-    with open_store(application, "per-minute", **where) as windows:
+    with opened("per-minute") as windows:
         found = list(windows.windows("DE", start_ms=60_000, end_ms=120_000))
         assert [(row.key, row.start_ms, row.end_ms, row.value) for row in found] == [
             ("DE", 60_000, 120_000, 1),
             ("DE", 120_000, 180_000, 2),
         ]
-    with open_store(application, "no-such", **where) as nothing, pytest.raises(StoreError, match="has no store"):
+    with opened("no-such") as nothing, pytest.raises(StoreError, match="has no store"):
         nothing.get("x")
 
 

@@ -20,7 +20,7 @@ def record(offset: int, key: object, value: object) -> FetchedRecord:
     """A value of bytes is as it is; None deletes."""
     shown = value if isinstance(value, bytes | None) else json.dumps(value).encode()
     return FetchedRecord(
-        offset, 1000 + offset, key if isinstance(key, bytes | None) else json.dumps(key).encode(), shown, []
+        offset, 1000 + offset, key if isinstance(key, bytes | None) else json.dumps(key).encode(), shown, ()
     )
 
 
