@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -30,10 +31,11 @@ JAVA_HASHES = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string
 
 ONE_OF_EACH = """
     SELECT * FROM VALUES
-      ('{a}', 1, 'k1', 'v1', array(named_struct('key', 'h', 'value', X'01'), named_struct('key', 'h', 'value', NULL))),
-      ('{b}', NULL, NULL, 'v2', NULL),
-      ('{a}', 0, 'k3', NULL, array())
-    AS rows(topic, partition, key, value, headers)
+      ('{a}', 1, 'k1', 'v1', array(named_struct('key', 'h', 'value', X'01'), named_struct('key', 'h', 'value', NULL)),
+       7L),
+      ('{b}', NULL, NULL, 'v2', NULL, NULL),
+      ('{a}', 0, 'k3', NULL, array(), 1700000000123L)
+    AS rows(topic, partition, key, value, headers, timestamp)
 """
 
 
@@ -45,9 +47,45 @@ def save(rows: DataFrame, bootstrap: str, **options: str) -> None:
 def test_every_column_arrives_when_rows_say_where_they_go(spark: SparkSession, bootstrap: str) -> None:
     a, b = make_topic(bootstrap, "a", 2), make_topic(bootstrap, "b")
     save(spark.sql(ONE_OF_EACH.format(a=a, b=b)), bootstrap)
-    found = [(m.partition(), m.key(), m.value(), m.headers()) for m in read_committed(bootstrap, a)]
-    assert found == [(0, b"k3", None, None), (1, b"k1", b"v1", [("h", b"\x01"), ("h", None)])]
-    assert [(m.key(), m.value()) for m in read_committed(bootstrap, b)] == [(None, b"v2")]
+    before_ms = time.time() * 1000 - 60_000
+    found = [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in read_committed(bootstrap, a)]
+    assert found == [
+        (0, b"k3", None, None, 1_700_000_000_123),
+        (1, b"k1", b"v1", [("h", b"\x01"), ("h", None)], 7),
+    ]
+    (other,) = read_committed(bootstrap, b)
+    assert (other.key(), other.value()) == (None, b"v2")
+    assert other.timestamp()[1] > before_ms  # now
+
+
+@pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize("size", [100, None], ids=["by the driver", "by tasks"])
+def test_records_have_the_rows_times_when_there_is_a_column_timestamp(
+    spark: SparkSession, bootstrap: str, guarantee: Literal["exactly-once", "at-least-once"], size: int | None
+) -> None:
+    """The partition is asked where a time begins, too: brokers answer by the times that batches say they have."""
+    sink = TopicSink(make_topic(bootstrap, "timed"), guarantee=guarantee)
+    times = (1_700_000_000_000, 1_600_000_000_000, 1_750_000_000_000)  # neither first nor last is the smallest
+    rows = spark.sql(
+        f"SELECT CAST(t AS STRING) AS value, timestamp_millis(t) AS timestamp FROM (SELECT explode(array{times}) t)"
+    )
+    opened = sink.open(spark, Settings(bootstrap_servers=bootstrap))
+    for _ in range(2):
+        opened.write(rows.coalesce(1), Batch(query_id := "timed" + sink.topic, query_id, 0, size=size))
+    opened.close()
+    found = [(int(m.value() or 0), m.timestamp()) for m in read_committed(bootstrap, sink.topic)]
+    written = times if guarantee == "exactly-once" else times * 2
+    assert found == [(t, (TIMESTAMP_CREATE_TIME, t)) for t in written]
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": unique("times")})
+    (place,) = consumer.offsets_for_times([TopicPartition(sink.topic, 0, 1_700_000_000_001)], 30)
+    assert place.offset == 2
+    consumer.close()
+
+
+def test_a_column_timestamp_is_data_when_the_value_is_made_of_the_row(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT 1L AS timestamp, 'x' AS note")
+    assert TopicSink("t", value=ALL_AS_JSON).records(rows).columns == ["value"]
+    assert TopicSink("t", value="note", timestamp="timestamp + 1").records(rows).columns == ["value", "timestamp"]
 
 
 def test_the_option_names_the_topic_and_keys_go_as_in_java_when_nothing_else_is_said(

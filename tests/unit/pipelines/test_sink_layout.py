@@ -40,6 +40,8 @@ def _read_argument(argument: np.void) -> tuple[object, ...]:
         return (kind, int(argument["number"]))
     if kind == c.HEADER:
         return (kind, ctypes.string_at(first), read(int(argument["second"]), int(argument["third"])))
+    if kind == c.TIMESTAMP:
+        return (kind, first)
     return (kind, read(first, int(argument["second"])))
 
 
@@ -99,4 +101,13 @@ def test_calls_hold_topic_partition_and_headers_when_laid_out() -> None:
                 (c.HEADER, b"h", b""),
             ],
         ]
-    assert [len(call) for call in read_calls(lay_out_calls(messages, ["a"], np.zeros(3, np.intp), None))] == [5, 5, 5]
+    assert [len(call) for call in read_calls(lay_out_calls(messages, ["a"], np.zeros(3, np.intp)))] == [5, 5, 5]
+
+
+def test_a_call_holds_the_time_before_its_headers_when_rows_have_one() -> None:
+    messages = lay_out(pa.array([b"v1", b"v2"]), None)
+    headers = HeaderColumn(np.array([0, 1]), pa.array(["h"]), pa.array([b"x"]))
+    times = np.array([0, 1_700_000_000_123], np.int64)
+    first, second = read_calls(lay_out_calls(messages, ["a"], np.zeros(2, np.intp), headers, times))
+    assert first[5:] == [(c.TIMESTAMP, 0)]
+    assert second[5:] == [(c.TIMESTAMP, 1_700_000_000_123), (c.HEADER, b"h", b"x")]

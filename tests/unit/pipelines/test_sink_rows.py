@@ -11,6 +11,7 @@ from penstock.pipelines.topic_writing.rows import (
     Places,
     find_headers,
     find_places,
+    find_timestamps,
     first_topic,
     plan_columns,
 )
@@ -39,6 +40,7 @@ def test_columns_are_found_when_named_in_any_case_among_others() -> None:
             "t",
             "column headers .* accepts array<struct<key:string",
         ),
+        ([("value", "string"), ("timestamp", "string")], "t", "column timestamp .* it accepts timestamp or bigint"),
         ([("key", "string"), ("note", "string")], "t", "column value is missing; .* There are: key, note"),
         ([("value", "string")], None, "set the option topic, or add a column topic"),
         ([("value", "string"), ("Value", "string")], "t", "column value is there twice"),
@@ -99,6 +101,23 @@ def test_headers_are_counted_row_by_row_when_some_rows_have_none() -> None:
     assert find_headers(rows, ColumnPlan(value=0, fixed_topic="t")) is None
 
 
+def test_times_are_whole_milliseconds_and_nulls_are_now_when_rows_have_times() -> None:
+    plan = ColumnPlan(value=0, timestamp=1, fixed_topic="t")
+    given = pa.array([1_700_000_000_123_999, None, 0, 999], pa.timestamp("us", "UTC"))
+    rows = batch(value=pa.array([b""] * 4), timestamp=given)
+    found = find_timestamps(rows, plan)
+    assert found is not None
+    assert found.tolist() == [1_700_000_000_123, 0, 1, 1]  # librdkafka takes 0 for now
+    sliced = find_timestamps(rows.slice(2), plan)
+    assert sliced is not None
+    assert sliced.tolist() == [1, 1]
+    assert find_timestamps(rows.slice(1, 1), plan) is None
+    assert find_timestamps(rows, ColumnPlan(value=0, fixed_topic="t")) is None
+    numbers = find_timestamps(batch(value=pa.array([b""] * 2), timestamp=pa.array([5, None], pa.int64())), plan)
+    assert numbers is not None
+    assert numbers.tolist() == [5, 0]
+
+
 @pytest.mark.parametrize(
     ("column", "bad", "message"),
     [
@@ -109,14 +128,15 @@ def test_headers_are_counted_row_by_row_when_some_rows_have_none() -> None:
             pa.array([0, -2], pa.int32()),
             "column partition is -2 in the row with .* accepts 0 and above, or null",
         ),
+        ("timestamp", pa.array([5, -1], pa.int64()), "column timestamp is before 1970 in the row with .* timestamp -1"),
         ("headers", pa.array([None, [{"key": None, "value": b""}]], HEADERS), "a header without a key"),
         ("headers", pa.array([None, [{"key": "a\0b", "value": b""}]], HEADERS), "a key with a null character"),
     ],
 )
 def test_a_row_is_refused_and_shown_when_it_cannot_be_placed(column: str, bad: pa.Array, message: str) -> None:
     columns = {"key": pa.array([b"k1", b"k2"]), "value": pa.array([b"one", b"two"]), column: bad}
-    types = {"topic": "string", "partition": "int", "headers": HEADERS_TYPE}
+    types = {"topic": "string", "partition": "int", "headers": HEADERS_TYPE, "timestamp": "bigint"}
     plan = plan_columns([(name, types.get(name, "binary")) for name in columns], None if column == "topic" else "t")
     rows = batch(**columns)
     with pytest.raises(ColumnError, match=message):
-        assert (find_places(rows, plan), find_headers(rows, plan)) is None
+        assert (find_places(rows, plan), find_headers(rows, plan), find_timestamps(rows, plan)) is None

@@ -52,8 +52,9 @@ class TopicSettings:
 
 @dataclass(slots=True)
 class TopicSink:
-    """Rows with `value` and, where wanted, `key`, `headers` and `partition`, as `format("penstock")` takes them; other
-    columns are left out. `key` and `value` may be given as SQL expressions over the row's columns, or as columns."""
+    """Rows with `value` and, where wanted, `key`, `headers`, `partition` and `timestamp`, as `format("penstock")` takes
+    them; other columns are left out. `key`, `value` and `timestamp` may be given as SQL expressions over the row's
+    columns, or as columns. Where `value` is given, a column `timestamp` of the row is data, and no record's time."""
 
     topic: str
     name: str = field(default="", kw_only=True)  # default: the topic's
@@ -61,6 +62,7 @@ class TopicSink:
     create: TopicSettings | None = field(default=None, kw_only=True)
     key: str | Column | None = field(default=None, kw_only=True)
     value: str | Column | None = field(default=None, kw_only=True)
+    timestamp: str | Column | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.name = self.name or self.topic
@@ -93,10 +95,10 @@ class TopicSink:
         from pyspark.sql import functions as F
 
         chosen: list[Column | str] = [f"`{name}`" for name in _PASSED_ON if name in rows.columns]
-        for name, given in (("value", self.value), ("key", self.key)):
+        for name, given in (("timestamp", self.timestamp), ("value", self.value), ("key", self.key)):
             if given is not None:
                 chosen.insert(0, (F.expr(given) if isinstance(given, str) else given).alias(name))
-            elif name in rows.columns:
+            elif name in rows.columns and (name != "timestamp" or self.value is None):
                 chosen.insert(0, f"`{name}`")
         return rows.select(*chosen)
 

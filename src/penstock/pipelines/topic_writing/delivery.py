@@ -11,16 +11,14 @@ from confluent_kafka import KafkaError
 
 from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing.errors import WriteError
-from penstock.pipelines.topic_writing.layout import lay_out, lay_out_calls
+from penstock.pipelines.topic_writing.layout import Calls, lay_out, lay_out_calls
 from penstock.pipelines.topic_writing.librdkafka import FailedRecord, RawProducer
-from penstock.pipelines.topic_writing.rows import ColumnPlan, Places, find_headers, find_places
+from penstock.pipelines.topic_writing.rows import ColumnPlan, Places, find_headers, find_places, find_timestamps
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
-
-    from penstock.pipelines.topic_writing.layout import HeaderColumn
 
 # How many failures are kept to be told; the rest are counted.
 _TOLD_FAILURES = 3
@@ -82,11 +80,12 @@ class Sender:
 
         Cost: 0.7 us a row here, and on librdkafka's threads 1.4 where keys send neighbours to different partitions,
         else 0.5. By confluent_kafka's produce(), a call a row, it was 1.7 here. For headers see `produce_each`."""
-        places, headers = find_places(batch, plan), find_headers(batch, plan)
+        places, headers, timestamps = find_places(batch, plan), find_headers(batch, plan), find_timestamps(batch, plan)
         messages = lay_out(batch.column(plan.value), None if plan.key is None else batch.column(plan.key))
-        if headers is not None or places.is_mixed:
+        if headers is not None or timestamps is not None or places.is_mixed:
             messages["partition"] = places.partition_of
-            self._send_each(messages, places, headers)
+            calls = lay_out_calls(messages, places.topics, places.topic_of, headers, timestamps)
+            self._send_each(calls, messages, places)
         else:
             for topic, partition, rows in places.groups():
                 self._send_group(messages[rows], topic, partition)
@@ -105,9 +104,9 @@ class Sender:
 
         self._with_patience(send, topic)
 
-    def _send_each(self, messages: NDArray[np.void], places: Places, headers: HeaderColumn | None) -> None:
-        """Row by row: only so can records have headers, and rows stay in order of which some name their partition."""
-        calls = lay_out_calls(messages, places.topics, places.topic_of, headers)
+    def _send_each(self, calls: Calls, messages: NDArray[np.void], places: Places) -> None:
+        """Row by row: only so can records have headers and times, and rows stay in order of which some name their
+        partition."""
         sent = 0
 
         def send() -> int:
@@ -165,6 +164,8 @@ _REASONS = {
     KafkaError.TOPIC_EXCEPTION: "names a topic whose name is not valid",
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "names a topic that this user may not write to",
     KafkaError.INVALID_RECORD: "was refused by the broker; a compacted topic, for one, takes no records without a key",
+    KafkaError.INVALID_TIMESTAMP: "has a time that the topic does not take; see message.timestamp.before.max.ms and"
+    " message.timestamp.after.max.ms of the topic",
     # A transactional producer that heard of it between two records; of an idempotent one that does not happen.
     KafkaError._FATAL: "was not taken: another attempt at this task has taken over",
     KafkaError._MSG_TIMED_OUT: "was not confirmed in time (kafka.delivery.timeout.ms): no broker, or too slow",

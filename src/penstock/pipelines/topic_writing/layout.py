@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 # Where empty cells point to when Arrow has no data: a null pointer would make them nulls.
 _NOTHING = ctypes.create_string_buffer(1)
-_ARGUMENTS_BEFORE_HEADERS = 5
 
 
 def lay_out(values: pa.Array, keys: pa.Array | None) -> NDArray[np.void]:
@@ -69,18 +68,21 @@ class Calls:
 
 
 def lay_out_calls(
-    messages: NDArray[np.void], topics: Sequence[str], topic_of: NDArray[np.intp], headers: HeaderColumn | None
+    messages: NDArray[np.void],
+    topics: Sequence[str],
+    topic_of: NDArray[np.intp],
+    headers: HeaderColumn | None = None,
+    timestamps: NDArray[np.int64] | None = None,
 ) -> Calls:
-    """`topic_of` has each row's index in `topics`; the partition is the message's."""
-    rows = len(messages)
-    counts = np.full(rows, _ARGUMENTS_BEFORE_HEADERS, np.int64)
+    """`topic_of` has each row's index in `topics`; the partition is the message's. A timestamp of 0 is now."""
+    fixed = (c.TOPIC, c.PARTITION, c.FLAGS, c.VALUE, c.KEY, *(() if timestamps is None else (c.TIMESTAMP,)))
+    counts = np.full(len(messages), len(fixed), np.int64)
     if headers is not None:
         counts += headers.counts
     starts = np.cumsum(counts) - counts
     names = [ctypes.create_string_buffer(c.c_string(topic)) for topic in topics]
     arguments = np.zeros(int(counts.sum()), c.ARGUMENT)
     arguments["kind"] = c.HEADER  # what is not told below
-    fixed = (c.TOPIC, c.PARTITION, c.FLAGS, c.VALUE, c.KEY)
     for place, kind in enumerate(fixed):
         arguments["kind"][starts + place] = kind
     arguments["first"][starts] = np.array([ctypes.addressof(name) for name in names], np.uint64)[topic_of]
@@ -89,6 +91,8 @@ def lay_out_calls(
     for place, cell in ((3, "value"), (4, "key")):
         arguments["first"][starts + place] = messages[cell]
         arguments["second"][starts + place] = messages[f"{cell}_size"]
+    if timestamps is not None:
+        arguments["first"][starts + 5] = timestamps.astype(np.uint64)
     kept = (arguments, names, _fill_headers(arguments, headers))
     addresses = arguments.ctypes.data + starts * c.ARGUMENT.itemsize
     return Calls(list(zip(addresses.tolist(), counts.tolist(), strict=True)), kept)

@@ -17,7 +17,7 @@ CONF_OK = 0
 COPY = 0x2  # RD_KAFKA_MSG_F_COPY
 PURGE_QUEUE, PURGE_IN_FLIGHT, PURGE_NON_BLOCKING = 0x1, 0x2, 0x4
 # RD_KAFKA_VTYPE_*: what an argument of rd_kafka_produceva is.
-TOPIC, PARTITION, VALUE, KEY, FLAGS, HEADER = 1, 3, 4, 5, 7, 9
+TOPIC, PARTITION, VALUE, KEY, FLAGS, TIMESTAMP, HEADER = 1, 3, 4, 5, 7, 8, 9
 
 
 class Message(ctypes.Structure):

@@ -1,4 +1,5 @@
-"""From the columns of an Arrow batch to what a producer takes. The same columns as Spark's own connector."""
+"""From the columns of an Arrow batch to what a producer takes. The same columns as Spark's own connector, and
+`timestamp`, which that one does not look at."""
 
 from __future__ import annotations
 
@@ -23,9 +24,11 @@ ACCEPTED_TYPES = {
     "headers": (HEADERS_TYPE,),
     "topic": ("string",),
     "partition": ("int",),
+    "timestamp": ("timestamp", "bigint"),  # the latter in milliseconds since 1970
 }
 # What librdkafka calls "choose one".
 ANY_PARTITION = -1
+_FIRST_MS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class ColumnPlan:
     headers: int | None = None
     topic: int | None = None
     partition: int | None = None
+    timestamp: int | None = None
     # For every row; the topic column is then not looked at.
     fixed_topic: str | None = None
 
@@ -114,6 +118,25 @@ def find_headers(batch: pa.RecordBatch, plan: ColumnPlan) -> HeaderColumn | None
     return HeaderColumn(counts.astype(np.int64), names, values)
 
 
+def find_timestamps(batch: pa.RecordBatch, plan: ColumnPlan) -> NDArray[np.int64] | None:
+    """In milliseconds since 1970, as librdkafka takes them: 0 is the time of the call, so that the first millisecond of
+    1970 becomes the second one. None where no row has a time of its own."""
+    import pyarrow as pa
+
+    if plan.timestamp is None:
+        return None
+    column = batch.column(plan.timestamp)
+    if column.null_count == len(column):
+        return None
+    per_ms = 1000 if pa.types.is_timestamp(column.type) else 1  # Spark's timestamps have microseconds
+    times: NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // per_ms
+    is_null = column.is_null().to_numpy(zero_copy_only=False)
+    if (times < 0).any():
+        row = _describe_row(batch, plan, int(np.argmax(times < 0)))
+        raise ColumnError(f"column timestamp is before 1970 in {row}; no record can have that time")
+    return np.where(is_null, 0, np.maximum(times, _FIRST_MS))
+
+
 def first_topic(batch: pa.RecordBatch, plan: ColumnPlan) -> str:
     topics, topic_of = _topics(batch, plan)
     return topics[int(topic_of[0])]
@@ -152,6 +175,7 @@ def _partitions(batch: pa.RecordBatch, plan: ColumnPlan) -> NDArray[np.int32]:
 def _describe_row(batch: pa.RecordBatch, plan: ColumnPlan, index: int) -> str:
     """Enough to find the row again, not enough to fill a log."""
     cells = {"topic": plan.topic, "partition": plan.partition, "key": plan.key, "value": plan.value}
+    cells["timestamp"] = plan.timestamp
     shown = (f"{name} {_shorten(batch.column(at)[index].as_py())}" for name, at in cells.items() if at is not None)
     return f"the row with {', '.join(shown)}"
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.row_types import columns_of
+
 
 class Kind(StrEnum):
     JSON = "json"
@@ -28,3 +31,45 @@ class Format:
     subject: str | None = None  # of a registry; None: <topic>-key, <topic>-value
     schema_type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO"  # of a registry, of what is written
     schema: str | None = field(default=None, repr=False)  # of a registry, of what is written; None: made of the columns
+
+
+def json(columns: str | type | None = None) -> Format:
+    """An object per record, with these columns: DDL, or a dataclass, which is also what functions see as a row. Without
+    columns only for what is written: rows know theirs. `json("bigint")`, of a key: a JSON value of this type."""
+    if columns is None:
+        return Format(Kind.JSON)
+    if isinstance(columns, str):
+        if not columns.strip():
+            raise StreamsError("json() got no columns", 'Write them as DDL, json("user string, at timestamp").')
+        return Format(Kind.JSON, columns.strip())
+    return Format(Kind.JSON, columns_of(columns), columns)
+
+
+def text() -> Format:
+    return Format(Kind.TEXT)
+
+
+def raw() -> Format:
+    return Format(Kind.RAW)
+
+
+def registry(
+    subject: str | None = None,
+    schema_type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO",
+    schema: str | None = None,
+) -> Format:
+    """`schema_type` and `schema` are of what is written; what is read says by which schema it was written."""
+    if schema_type not in ("AVRO", "JSON", "PROTOBUF"):
+        raise StreamsError(f"{schema_type!r} is no type of schema", "AVRO, JSON and PROTOBUF are.")
+    return Format(Kind.REGISTRY, subject=subject, schema_type=schema_type, schema=schema)
+
+
+def check_readable(found: Format, where: str) -> Format:
+    """Of what is read somebody has to say the columns."""
+    if not isinstance(found, Format):
+        raise StreamsError(f"{where} is no format: {found!r}", "json(...), text(), raw() and registry() make one.")
+    if found.kind is Kind.JSON and not found.columns:
+        raise StreamsError(
+            f"{where} is read as JSON, but has no columns", 'Say them: json("user string, at timestamp").'
+        )
+    return found

@@ -158,7 +158,8 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Node):
-    """A Python function (state or None, row) -> state per key and window, both dicts. Gives a table. Streams only."""
+    """A Python function (state or None, row) -> state per key and window, both dicts. Gives a table. Streams only.
+    Of a state only its columns are kept. None deletes the key."""
 
     function: Callable[[Any, Any], Any]
     columns: str  # DDL of the state, which is the result
@@ -215,6 +216,7 @@ class Process(Node):
     processor: type
     columns: str  # DDL of what comes out
     shape: Shape = Shape.STREAM
+    row_type: type | None = None  # a dataclass that the class sees as row; None: a dict
 
 
 # Ends.

@@ -1,0 +1,140 @@
+"""An application: streams and tables of topics, what is made of them, and how it is drawn and run.
+
+app = Streams("payments")
+clicks = app.stream("clicks", value=json("user string, url string, at timestamp"), time="at", grace="10 minutes")
+users = app.table("users", value=json("country string"))
+(clicks.filter("url like '/pay%'").join(users, how="left").group_by("country")
+       .windowed(tumbling("1 minute")).count(name="per-country").to("pay-per-country"))
+print(app.describe())
+app.run()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.pipelines.pipeline import Settings
+from penstock.streams.building.draft import Draft
+from penstock.streams.building.streams import GlobalTable, Stream, Table
+from penstock.streams.planning.describing import describe
+from penstock.streams.planning.planning import plan_topology
+from penstock.streams.topology.durations import Duration, duration_ms
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.formats import Format, check_readable, text
+from penstock.streams.topology.nodes import Shape, Source, Topology
+
+if TYPE_CHECKING:
+    from penstock.streams.planning.plan import Plan
+
+# Results a reader waits for; the rest of a micro-batch costs more than looking for rows does.
+DEFAULT_SETTINGS = Settings(trigger="100 milliseconds")
+AS_TEXT = text()
+
+
+class Streams:
+    def __init__(self, name: str, settings: Settings = DEFAULT_SETTINGS, dead_letters: str | None = None) -> None:
+        """`name` is the prefix of checkpoint, group and internal topics. `dead_letters` is a topic for records that do
+        not decode; without it they fail the run."""
+        self._draft = Draft(name, dead_letters)
+        self.settings = settings
+
+    @property
+    def name(self) -> str:
+        return self._draft.application
+
+    def stream(
+        self,
+        topic: str,
+        *,
+        key: Format = AS_TEXT,
+        value: Format,
+        time: str | None = None,
+        grace: Duration | None = None,
+        start: str = "earliest",
+        headers: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """A topic whose records each count. `time` is a column, or SQL, of type timestamp; without it the record's
+        timestamp. `grace` is for windows and joins that do not say theirs."""
+        if start not in ("earliest", "latest"):
+            raise StreamsError(f"a stream does not start {start!r}", "It starts earliest or latest.")
+        node = Source(
+            self._draft.name_by_topic("from", topic, name),
+            (),
+            topic,
+            check_readable(key, f"the key of {topic}"),
+            check_readable(value, f"the value of {topic}"),
+            time=time,
+            grace_ms=None if grace is None else duration_ms(grace, f"the grace of {topic}"),
+            start=start,
+            with_headers=headers,
+        )
+        return Stream(self._draft, self._draft.add(node), value.row_type)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: Format = AS_TEXT,
+        value: Format,
+        time: str | None = None,
+        store: str | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """A topic of which the last record of each key counts; one without a value deletes the key."""
+        node = Source(
+            self._draft.name_by_topic("from", topic, name),
+            (),
+            topic,
+            check_readable(key, f"the key of {topic}"),
+            check_readable(value, f"the value of {topic}"),
+            Shape.TABLE,
+            time=time,
+        )
+        table = Table(self._draft, self._draft.add(node), value.row_type)
+        return table if store is None else table.store(store)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: Format = AS_TEXT,
+        value: Format,
+        refresh: Duration = "1 second",
+        name: str | None = None,
+    ) -> GlobalTable:
+        """A table that each task has whole, at most `refresh` old. It is only joined."""
+        node = Source(
+            self._draft.name_by_topic("from", topic, name),
+            (),
+            topic,
+            check_readable(key, f"the key of {topic}"),
+            check_readable(value, f"the value of {topic}"),
+            Shape.TABLE,
+            is_global=True,
+            refresh_ms=duration_ms(refresh, f"`refresh` of {topic}"),
+        )
+        return GlobalTable(self._draft, self._draft.add(node), value.row_type)
+
+    def topology(self) -> Topology:
+        return self._draft.topology()
+
+    def plan(self) -> Plan:
+        return plan_topology(self.topology())
+
+    def describe(self) -> str:
+        """A drawing: topics, nodes, Spark's queries, and where and why there is a topic between them."""
+        return describe(self.plan())
+
+    def run(self, master: str | None = None, once: bool = False) -> None:
+        """Until it is stopped; with `once`, until everything is done that was there at the start."""
+        from penstock.streams.running.application import run
+
+        run(self, master, once)
+
+    def query(self, store: str, url: str | None = None, bootstrap: str | None = None) -> Any:
+        """To ask for a store's rows: from a server, `penstock streams serve`, or from the changelog itself."""
+        from penstock.streams.stores.client import open_store
+
+        servers = None if url else bootstrap or self.settings.bootstrap_servers
+        return open_store(self.name, store, url=url, bootstrap_servers=servers, settings=self.settings.kafka)

@@ -1,0 +1,45 @@
+"""What lowering knows besides a node and its inputs' rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from penstock.pipelines.pipeline import Settings
+from penstock.streams.planning.plan import Plan, Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Records of a source, or of the topic of a cut, by the node's name: key, value (binary), topic, partition, offset,
+# timestamp and, where the source has asked for them, headers.
+Read: TypeAlias = "Callable[[str], DataFrame]"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """One for a run. `of` makes the one that a query's nodes are lowered in."""
+
+    spark: SparkSession
+    plan: Plan
+    settings: Settings
+    is_streaming: bool
+    query: Query | None = None
+    # The records of a global table as a batch frame. None: tasks read its topic themselves.
+    global_records: Read | None = None
+    # What was asked of a registry or found by lowering a query on no rows, once for the run: schemas of cuts, formats
+    # of sources, schemas of sinks. As many entries as the topology has nodes.
+    known: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def of(self, query: Query) -> Context:
+        return self if self.query is query else replace(self, query=query)
+
+    def know(self, what: tuple[str, ...], find: Callable[[], Any]) -> Any:
+        if what not in self.known:
+            self.known[what] = find()
+        return self.known[what]
+
+    def watermark_ms(self, name: str) -> int | None:
+        """Of rows of this source or cut, in this query."""
+        return None if self.query is None else self.query.watermarks_ms.get(name)

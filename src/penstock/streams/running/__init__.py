@@ -1,0 +1,1 @@
+"""Runs a planned application: its queries as a pipeline, its topics, and what keeps both in order."""

@@ -1,0 +1,74 @@
+"""Queries over all rows of a test at once: a Spark job for each query that a topic needs.
+
+What a query writes to a topic is given to the queries that read it, and to no query before it was asked for. After new
+rows everything is computed anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.pipeline import Settings
+from penstock.streams.lowering.context import Context
+from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
+from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology_test.frames import collected, frame, united
+from penstock.streams.topology_test.records import RawRecord
+from penstock.streams.topology_test.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class BatchEngine:
+    def __init__(self, spark: SparkSession, plan: Plan, settings: Settings) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._context = Context(spark, plan, settings, is_streaming=False, global_records=self._read)
+        self._topics = Topics(plan)
+        self._piped: dict[str, list[RawRecord]] = {}
+        self._results: dict[str, list[list[RawRecord]]] = {}  # by query, per output
+        self._running: list[str] = []
+
+    def pipe(self, topic: str, records: Sequence[RawRecord]) -> None:
+        self._piped.setdefault(topic, []).extend(records)
+        self._results.clear()
+
+    def read(self, topic: str) -> Sequence[RawRecord]:
+        if topic == self._plan.topology.dead_letters:
+            return collected(united([dead_letter_rows(self._context, self._read)]), 1)[0]
+        return [record for records in self._written(topic) for record in records]
+
+    def close(self) -> None:
+        self._results.clear()
+
+    def _written(self, topic: str) -> list[list[RawRecord]]:
+        return [self._result(each.query)[each.query.outputs.index(each.output)] for each in self._topics.writers(topic)]
+
+    def _result(self, query: Query) -> list[list[RawRecord]]:
+        if query.name in self._running:
+            circle = " -> ".join([*self._running[self._running.index(query.name) :], query.name])
+            raise StreamsError(
+                f"the queries {circle} feed each other",
+                "Rows at once cannot go in circles: test this with step=True.",
+            )
+        if query.name not in self._results:
+            self._running.append(query.name)
+            try:
+                self._results[query.name] = self._run(query)
+            finally:
+                self._running.pop()
+        return self._results[query.name]
+
+    def _run(self, query: Query) -> list[list[RawRecord]]:
+        context = self._context.of(query)
+        rows = root_rows(context, query, self._read)
+        outputs = [output_records(context, query, output, rows) for output in query.outputs]
+        return collected(united(outputs), len(outputs))
+
+    def _read(self, node: str) -> DataFrame:
+        source = self._topics.reading(node)
+        written = [record for records in self._written(source.topic) for record in records]
+        records = [*self._piped.get(source.topic, ()), *written]
+        return frame(self._spark, source.topic, records, source.with_headers)

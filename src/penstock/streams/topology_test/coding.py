@@ -1,0 +1,101 @@
+"""Keys and values of a test as bytes, and back, by the formats that the application has named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from penstock.client.registry import NewSchema, RegistryAnswerError, RegistryClient, RegistrySettings
+from penstock.schemas.schema import SchemaType
+from penstock.serdes.errors import SerdesError
+from penstock.serdes.serializers import SchemaChoice, Serializers
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology_test.records import RawRecord, Record, encode
+from penstock.streams.topology_test.registry import running_registry
+from penstock.streams.topology_test.topics import Topics
+
+
+class Coding:
+    """Formats of a registry find one in this process, which knows the `schemas` that the test has given."""
+
+    def __init__(self, topics: Topics, schemas: Mapping[str, str], closing: ExitStack) -> None:
+        self._topics = topics
+        self._serializers: Serializers | None = None
+        self.registry: dict[str, str] = {}  # settings of its clients
+        if not topics.has_registry_formats and not schemas:
+            return
+        self.registry = {"url": closing.enter_context(running_registry()).url}
+        client = closing.enter_context(RegistryClient(RegistrySettings.of_url(self.registry["url"])))
+        self._serializers = Serializers(client)
+        for subject, text in schemas.items():
+            client.register(subject, NewSchema(text, schema_type(text)))
+
+    def encoded(self, topic: str, record: Record) -> tuple[bytes | None, bytes | None]:
+        """Key and value. Raises StreamsError."""
+        source = self._topics.source(topic)
+        return (
+            encode(topic, True, source.key, record.key, self._by_registry),
+            encode(topic, False, source.value, record.value, self._by_registry),
+        )
+
+    def decoded(self, topic: str, record: RawRecord) -> Record:
+        key, value = self._topics.formats(topic)
+        return Record(
+            self._decoded(topic, True, key, record.key, record),
+            self._decoded(topic, False, value, record.value, record),
+            record.timestamp_ms,
+            record.headers,
+        )
+
+    def _by_registry(self, topic: str, is_key: bool, kind: Format, given: Any) -> bytes:
+        assert self._serializers is not None
+        subject = kind.subject or f"{topic}-{'key' if is_key else 'value'}"
+        try:
+            return self._serializers.encode(topic, is_key, SchemaChoice(is_latest=True, subject=subject), given)
+        except RegistryAnswerError as error:
+            raise StreamsError(
+                f"the test's registry has no schema for {subject}: {error.message}",
+                f"Give its text: TopologyTest(app, schemas={{{subject!r}: ...}}).",
+            ) from error
+        except SerdesError as error:
+            raise StreamsError(f"a row of topic {topic} does not fit the schema of {subject}: {error}") from error
+
+    def _decoded(self, topic: str, is_key: bool, kind: Format | None, data: bytes | None, record: RawRecord) -> Any:
+        if data is None:
+            return None
+        if kind is None:
+            return _by_its_looks(data)
+        if kind.kind is Kind.REGISTRY:
+            assert self._serializers is not None
+            return self._serializers.decode(topic, is_key, data, record.headers).value
+        return _READERS[kind.kind](data)
+
+
+def schema_type(text: str) -> SchemaType:
+    """What a schema is, by its text."""
+    try:
+        parsed = json.loads(text)
+    except ValueError:
+        return SchemaType.PROTOBUF
+    is_json_schema = isinstance(parsed, dict) and ("$schema" in parsed or parsed.get("type") == "object")
+    return SchemaType.JSON if is_json_schema else SchemaType.AVRO
+
+
+def _by_its_looks(data: bytes) -> Any:
+    """A key whose format follows from its type: text, unless it is an object or no text."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    if text[:1] in ("{", "["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass
+    return text
+
+
+_READERS: dict[Kind, Callable[[bytes], Any]] = {Kind.JSON: json.loads, Kind.TEXT: bytes.decode, Kind.RAW: bytes}

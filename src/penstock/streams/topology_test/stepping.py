@@ -1,0 +1,129 @@
+"""Streaming queries of which each `pipe` is a micro-batch. A topic is a directory of Parquet files.
+
+The queries are taken in the plan's order until none has found anything new: what one writes, the next ones read."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.pipeline import Settings
+from penstock.streams.lowering.context import Context
+from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
+from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology_test.frames import arrow_table, collected, columns_ddl, united
+from penstock.streams.topology_test.records import RawRecord
+from penstock.streams.topology_test.topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+# Chosen: a chain of queries settles in as many rounds as it is long. Those that never settle feed each other.
+_MOST_ROUNDS = 50
+
+
+class FileTopic:
+    """Records in the files of a directory, which a streaming query reads."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self._name = name
+        self.directory = directory
+        directory.mkdir(parents=True)
+        self._files = itertools.count()
+        self.records: list[RawRecord] = []
+
+    def append(self, records: Sequence[RawRecord]) -> None:
+        import pyarrow.parquet as pq
+
+        if not records:
+            return
+        unseen = self.directory / f".{next(self._files):06}"  # Spark leaves out names that begin with a dot
+        pq.write_table(arrow_table(self._name, records, len(self.records)), unseen)
+        self.records.extend(records)
+        unseen.rename(self.directory / f"{unseen.name[1:]}.parquet")
+
+
+class StepEngine:
+    def __init__(self, spark: SparkSession, plan: Plan, settings: Settings) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._context = Context(spark, plan, settings, is_streaming=True, global_records=self._read_whole)
+        self._topics = Topics(plan)
+        self._home = Path(tempfile.mkdtemp(prefix="penstock-topology-test-"))
+        self._kept: dict[str, FileTopic] = {}
+        self._queries: list[StreamingQuery] = []
+
+    def pipe(self, topic: str, records: Sequence[RawRecord]) -> None:
+        if not self._queries:
+            self._start()
+        self._topic(topic).append(records)
+        for _ in range(_MOST_ROUNDS):
+            before = self._count()
+            for query in self._queries:
+                query.processAllAvailable()
+            if self._count() == before:
+                return
+        raise StreamsError("the queries of the application feed each other without an end")
+
+    def read(self, topic: str) -> Sequence[RawRecord]:
+        return self._topic(topic).records
+
+    def close(self) -> None:
+        for query in self._queries:
+            query.stop()
+        self._queries.clear()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _count(self) -> int:
+        return sum(len(topic.records) for topic in self._kept.values())
+
+    def _topic(self, name: str) -> FileTopic:
+        if name not in self._kept:
+            self._kept[name] = FileTopic(self._home / "topics" / f"{len(self._kept)}", name)
+        return self._kept[name]
+
+    def _start(self) -> None:
+        for query in self._plan.queries:
+            self._queries.append(self._start_query(query))
+        if self._plan.topology.dead_letters:
+            self._queries.append(self._start_dead_letters(self._plan.topology.dead_letters))
+
+    def _start_query(self, query: Query) -> StreamingQuery:
+        context = self._context.of(query)
+        topics = [self._topic(output.topic) for output in query.outputs]
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            outputs = [output_records(context, query, output, rows) for output in query.outputs]
+            for topic, records in zip(topics, collected(united(outputs), len(outputs)), strict=True):
+                topic.append(records)
+
+        writer = root_rows(context, query, self._read).writeStream.outputMode(query.mode)
+        return writer.option("checkpointLocation", self._checkpoint(query.name)).foreachBatch(write).start()
+
+    def _start_dead_letters(self, name: str) -> StreamingQuery:
+        topic = self._topic(name)
+
+        def write(rows: DataFrame, batch_id: int) -> None:
+            topic.append(collected(united([rows]), 1)[0])
+
+        writer = dead_letter_rows(self._context, self._read).writeStream
+        return writer.option("checkpointLocation", self._checkpoint("dead-letters")).foreachBatch(write).start()
+
+    def _checkpoint(self, query: str) -> str:
+        return str(self._home / "checkpoints" / query)
+
+    def _read(self, node: str) -> DataFrame:
+        source = self._topics.reading(node)
+        reader = self._spark.readStream.schema(columns_ddl(source.with_headers))
+        return reader.parquet(str(self._topic(source.topic).directory))
+
+    def _read_whole(self, node: str) -> DataFrame:
+        source = self._topics.reading(node)
+        reader = self._spark.read.schema(columns_ddl(source.with_headers))
+        return reader.parquet(str(self._topic(source.topic).directory))
