@@ -106,6 +106,12 @@ def test_the_last_values_are_there_when_the_changelog_was_compacted(tmp_path: Pa
             serving.stores.until("/stores/counts", rows=49, lag=0, state="ready")
             found = serving.stores.get("/stores/counts/keys?limit=100").json["rows"]
             assert {row["value"].partition(" ")[0] for row in found} == {"39"}
+            process.kill()  # answers outlive the brokers
+            assert serving.stores.get("/stores/counts/keys/k7").status == 200
+            assert serving.stores.get("/health").status == 200
+            process.start()
+            changelogs.write("counts", {"k3": "again"})
+            serving.stores.until("/stores/counts", rows=50, lag=0)
 
 
 def _size(log: Path) -> int:
