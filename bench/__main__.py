@@ -37,9 +37,15 @@ from bench.sql.run import QUICK_RECORDS as SQL_QUICK
 from bench.sql.run import RECORDS as SQL_RECORDS
 from bench.sql.run import SQL_NAMES, SqlRun
 from bench.stalls import LoopStalls
+from bench.streams.run import FULL as STREAMS_FULL
+from bench.streams.run import QUICK as STREAMS_QUICK
+from bench.streams.run import STREAMS_NAMES, StreamsRun
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
-NAMES = (*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *SPARK_NAMES, *SQL_NAMES)
+NAMES = (
+    *(*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES),
+    *(*SPARK_NAMES, *SQL_NAMES, *STREAMS_NAMES),
+)
 # A round of Spark starts fourteen drivers.
 ROUNDS, SPARK_ROUNDS = 5, 3
 
@@ -183,14 +189,25 @@ def compare_sql(names: list[str], options: argparse.Namespace, directory: Path) 
         run.result.write(rounds)
 
 
+def compare_streams(names: list[str], options: argparse.Namespace) -> None:
+    scale, rounds = (STREAMS_QUICK, 1) if options.quick else (STREAMS_FULL, options.rounds or SPARK_ROUNDS)
+    run = StreamsRun(scale, rounds)
+    run.measure(names)
+    run.result.show()
+    if options.write:
+        run.result.write(rounds)
+
+
 def compare_payloads(chosen: Sequence[str], options: argparse.Namespace, directory: Path) -> None:
-    """Over HTTP, in columns, and by SQL."""
+    """Over HTTP, in columns, by SQL, and as streams."""
     if http_names := [name for name in chosen if name in HTTP_NAMES]:
         compare_http(http_names, options, directory)
     if decoding_names := [name for name in chosen if name in DECODING_NAMES]:
         compare_decoding(decoding_names, options)
     if sql_names := [name for name in chosen if name in SQL_NAMES]:
         compare_sql(sql_names, options, directory)
+    if streams_names := [name for name in chosen if name in STREAMS_NAMES]:
+        compare_streams(streams_names, options)
 
 
 def compare_with_commit(options: argparse.Namespace, directory: Path) -> None:

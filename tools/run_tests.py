@@ -54,6 +54,7 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
             "tests/interop/cluster",
         ),
         "a second registry, and REST on Kafka": ("tests/interop/registry", "tests/interop/rest"),
+        "Kafka Streams": ("tests/interop/streams",),
         "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
     },
 }

@@ -1,0 +1,1 @@
+"""Kafka Streams and its test driver, in Java: what penstock.streams is compared with."""
