@@ -21,7 +21,7 @@ from penstock.streams.lowering.machine_nodes import (
     lower_stream_table_join,
     lower_table_aggregate,
 )
-from penstock.streams.lowering.machine_nodes.stateful import STATE_STORE
+from penstock.streams.lowering.stateful.applying import STATE_STORE
 from penstock.streams.machines.processing import Processor, list_state, map_state, value_state
 from penstock.streams.planning.plan import Plan
 from penstock.streams.topology.nodes import Aggregate, Fold, ForeignKeyJoin, Process, Shape, StreamTableJoin, Topology
@@ -155,7 +155,7 @@ def test_windows_and_folds_by_machines_are_as_kafka_has_them_when_the_frame_is_a
 @pytest.fixture
 def steps(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """A query over files: a function that adds rows and gives what came out, batch by batch."""
-    queries = []
+    queries: list[Any] = []
     for key, value in STATE_STORE.items():
         spark.conf.set(key, value)
 
