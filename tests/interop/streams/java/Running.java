@@ -36,7 +36,7 @@ import org.apache.kafka.streams.StreamsConfig;
  * application runs until it has read everything and its outputs stand still. What is answered is all that is in the outputs.
  */
 final class Running {
-    private static final Duration PATIENCE = Duration.ofSeconds(150);
+    private static final Duration PATIENCE = Duration.ofSeconds(200);
     private static final Duration QUIET = Duration.ofSeconds(3);
     private static final Duration POLL = Duration.ofMillis(200);
     // A task waits so long for a record of each of its topics: then it takes them in the order of their times.
