@@ -1,40 +1,244 @@
-"""What people write for `process`: a class with named states per key.
+"""What people write for `process`: a class with named states per key, and timers.
 
 class Alerts(Processor):
-    columns = "user string, n bigint"
-    seen = value_state("n bigint", ttl="1 hour")
+    columns = "user string, failures bigint"
+    failed = value_state("n bigint", ttl="1 hour")
 
     def process(self, key, row, context):
-        n = (self.seen.get() or {"n": 0})["n"] + 1 ...
+        n = (self.failed.get() or {"n": 0})["n"] + 1
+        self.failed.put(n=n)
+        if n == 3:
+            yield {"user": key, "failures": n}
+
+There is one object of the class per task; what it has to remember of a key is in states. Rows of a key come in order of
+their offsets, from several partitions the oldest first. A row is a dict, or an object of the dataclass that the
+stream's columns came from; None where the record has no value. What comes out are dicts or dataclasses with the class's
+columns, with the key and the time of the row that they were made of, unless `context.row(..., key=, time=)` says else.
+
+Timers ring by the time of events, once the watermark is past them, or with time = "processing" by the clock; on a batch
+frame each rings once, behind the key's last row. A state with a time to live goes by the clock, so it cannot stand
+beside timers that go by the time of events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import timedelta
-from typing import Any
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
 
-from penstock.streams.machines.machine import StateKind, StateSpec
+from penstock.streams.machines.closing import MICROS
+from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
+from penstock.streams.machines.ordering import in_order
+from penstock.streams.machines.processor_states import StateNames, StateSlot
+from penstock.streams.machines.values import Reader, write
+from penstock.streams.topology.durations import Duration, duration_ms, positive_ms
+from penstock.streams.topology.errors import StreamsError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Processor:
-    columns: str = ""  # DDL of what comes out
-    time = "event"  # what rings timers: "event" or "processing"
+    """`process` is called for each row, `on_timer` for each timer that rings. Either may return nothing, one row, or
+    several (a generator will do)."""
 
-    def process(self, key: Any, row: Any, context: Any) -> Iterable[Any] | None:
+    columns: str | type = ""  # DDL of what comes out, or a dataclass
+    time: str = "event"  # what rings timers: "event" or "processing"
+
+    def process(self, key: Any, row: Any, context: ProcessorContext) -> Any:
         raise NotImplementedError
 
-    def on_timer(self, key: Any, at: Any, context: Any) -> Iterable[Any] | None:
+    def on_timer(self, key: Any, at: datetime, context: ProcessorContext) -> Any:
         return None
 
 
-def value_state(columns: str, *, ttl: str | timedelta | None = None) -> Any:
-    return StateSpec(StateKind.VALUE, columns)
+def value_state(columns: str, *, ttl: Duration | None = None) -> Any:
+    """One row per key. `get()` gives a dict or None; `put(n=1)` or `put({"n": 1})`; `clear()`."""
+    return StateSlot(StateSpec(StateKind.VALUE, columns, ttl_ms=_ttl_ms(ttl)))
 
 
-def list_state(columns: str, *, ttl: str | timedelta | None = None) -> Any:
-    return StateSpec(StateKind.LIST, columns)
+def list_state(columns: str, *, ttl: Duration | None = None) -> Any:
+    """Rows per key. `get()` gives a list of dicts; `append(...)`, `put([...])`, `clear()`."""
+    return StateSlot(StateSpec(StateKind.LIST, columns, ttl_ms=_ttl_ms(ttl)))
 
 
-def map_state(key: str, columns: str, *, ttl: str | timedelta | None = None) -> Any:
-    return StateSpec(StateKind.MAP, columns, key)
+def map_state(key: str, columns: str, *, ttl: Duration | None = None) -> Any:
+    """Rows by a key of their own. `key` is DDL: with one column, keys are plain values, with several they are tuples.
+    `get(key)`, `put(key, ...)`, `remove(key)`, `items()`, `clear()`."""
+    return StateSlot(StateSpec(StateKind.MAP, columns, key=key, ttl_ms=_ttl_ms(ttl)))
+
+
+def _ttl_ms(ttl: Duration | None) -> int | None:
+    return None if ttl is None else positive_ms(ttl, "`ttl` of a state")
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A row with a key or a time of its own. Without a value: the record has none."""
+
+    value: Any
+    key: Any = None
+    has_key: bool = False
+    time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timers:
+    """Of the key at hand."""
+
+    _clock: Clock
+    _now_ms: int  # what `after` counts from: of events the row's time, else the clock's
+
+    def at(self, when: datetime) -> None:
+        self._clock.ring(_millis(when))
+
+    def after(self, duration: Duration) -> datetime:
+        """When it will ring: that much after the row's time or, with time = "processing", after now."""
+        at_ms = self._now_ms + duration_ms(duration, "`after` of a timer")
+        self._clock.ring(at_ms)
+        return _moment(at_ms * MICROS)
+
+    def cancel(self, when: datetime) -> None:
+        self._clock.silence(_millis(when))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorContext:
+    time: datetime  # of the row, or what the timer was set for
+    partition: int  # of the row's record, or of the last one before the timer; with
+    offset: int
+    watermark: datetime | None  # None: nothing is late
+    processing_time: datetime
+    timers: Timers
+
+    def row(self, value: Any, *, key: Any = ..., time: datetime | None = None) -> Emitted:
+        """A row that comes out with another key, of the same type, or another time."""
+        return Emitted(value, None if key is ... else key, key is not ..., time)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessMachine:
+    processor: type[Processor]
+    names: tuple[str, ...]  # of the columns that come out
+    state_names: Mapping[str, StateNames]
+    read_key: Reader
+    read_row: Reader
+    make_row: Callable[[Any], Any] = field(default=lambda row: row)
+    # One per task: a worker unpickles the machine for each.
+    _made: list[Processor] = field(default_factory=list, compare=False, repr=False)
+    columns: ClassVar[str] = "key string, micros bigint, partition int, offset bigint, value string"
+
+    @property
+    def time_mode(self) -> TimeMode:
+        return time_mode_of(self.processor)
+
+    def states(self) -> Mapping[str, StateSpec]:
+        held = {name: slot.spec for name, slot in slots_of(self.processor).items()}
+        if self.time_mode is TimeMode.NONE:
+            return held
+        # What rows have that a timer makes: the position of the last row before.
+        return {**held, "_last": StateSpec(StateKind.VALUE, "partition int, offset bigint")}
+
+    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+        processor, of_key = self._processor(states), None if key is None else self.read_key(key)
+        last = None
+        for row in in_order(rows):
+            value = None if row.value is None else self.make_row(self.read_row(row.value))
+            context = self._context(row.micros, row.partition, row.offset, clock)
+            made = processor.process(of_key, value, context)
+            yield from self._emitted(made, key, row.micros, row.partition, row.offset)
+            last = row
+        if last is not None and self.time_mode is not TimeMode.NONE:
+            states.value("_last").put((last.partition, last.offset))
+
+    def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+        partition, offset = states.value("_last").get() or (0, 0)
+        processor, of_key = self._processor(states), None if key is None else self.read_key(key)
+        context = self._context(at_ms * MICROS, partition, offset, clock)
+        made = processor.on_timer(of_key, context.time, context)
+        yield from self._emitted(made, key, at_ms * MICROS, partition, offset)
+
+    def _processor(self, states: States) -> Processor:
+        if not self._made:
+            self._made.append(self.processor())
+        processor = self._made[0]
+        # StateSlot finds them here.
+        vars(processor).update(_states=states, _state_names=self.state_names)
+        return processor
+
+    def _context(self, micros: int, partition: int, offset: int, clock: Clock) -> ProcessorContext:
+        now_ms = micros // MICROS if self.time_mode is TimeMode.EVENT else clock.processing_ms
+        watermark = None if clock.watermark_ms is None else _moment(clock.watermark_ms * MICROS)
+        timers, now = Timers(clock, now_ms), _moment(clock.processing_ms * MICROS)
+        return ProcessorContext(_moment(micros), partition, offset, watermark, now, timers)
+
+    def _emitted(
+        self, made: Any, key: str | None, micros: int, partition: int, offset: int
+    ) -> Iterator[tuple[Any, ...]]:
+        for each in _several(made):
+            row = each if isinstance(each, Emitted) else Emitted(each)
+            text = None if row.value is None else write(self._named(row.value))
+            at = micros if row.time is None else _micros(row.time)
+            of_key = (None if row.key is None else write(row.key)) if row.has_key else key
+            yield (of_key, at, partition, offset, text)
+
+    def _named(self, value: Any) -> dict[str, Any]:
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        if not isinstance(value, Mapping):
+            raise StreamsError(
+                f"{self.processor.__name__} gave {value!r}, which is no row",
+                "Give dicts or dataclasses with the columns that the class declares.",
+            )
+        unknown = [name for name in value if name not in self.names]
+        if unknown:
+            raise StreamsError(
+                f"{self.processor.__name__} gave a column that it does not declare: {unknown[0]!r}",
+                f"Its columns are {', '.join(self.names)}.",
+            )
+        return dict(value)
+
+
+def slots_of(processor: type) -> dict[str, StateSlot]:
+    found = {}
+    for owner in reversed(processor.__mro__):
+        found.update({name: slot for name, slot in vars(owner).items() if isinstance(slot, StateSlot)})
+    return found
+
+
+def time_mode_of(processor: type[Processor]) -> TimeMode:
+    if processor.time not in ("event", "processing"):
+        raise StreamsError(
+            f"{processor.__name__}.time is {processor.time!r}", 'Timers go by "event" or by "processing" time.'
+        )
+    has_timers = processor.on_timer is not Processor.on_timer
+    mortal = [name for name, slot in slots_of(processor).items() if slot.spec.ttl_ms is not None]
+    if has_timers and processor.time == "event":
+        if mortal:
+            raise StreamsError(
+                f"{processor.__name__}.{mortal[0]} has a time to live, which goes by the clock, and the class has"
+                " timers that go by the time of events; Spark has one clock for both",
+                'Say time = "processing", or clear the state in on_timer().',
+            )
+        return TimeMode.EVENT
+    return TimeMode.PROCESSING if has_timers or mortal else TimeMode.NONE
+
+
+def _several(made: Any) -> Iterable[Any]:
+    if made is None:
+        return ()
+    is_one = isinstance(made, Mapping | Emitted) or dataclasses.is_dataclass(made)
+    return (made,) if is_one else made
+
+
+def _moment(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def _micros(when: datetime) -> int:
+    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+
+
+def _millis(when: datetime) -> int:
+    return -(-_micros(when) // MICROS)  # rounded up: a timer does not ring early

@@ -32,6 +32,7 @@ class Folding:
 
     function: Callable[[Any, Any], Any]
     initial: dict[str, Any] | None
+    names: tuple[str, ...]  # of the state's columns: nothing else is kept
     read_row: Reader
     read_state: Reader
     column: ClassVar[str] = "value string"
@@ -46,7 +47,7 @@ class Folding:
             current = self.function(current, self.read_row(value))
             if dataclasses.is_dataclass(current) and not isinstance(current, type):
                 current = {each.name: getattr(current, each.name) for each in dataclasses.fields(current)}
-        return None if current is None else write(current)
+        return None if current is None else write({name: current.get(name) for name in self.names})
 
     def _first(self) -> dict[str, Any] | None:
         return None if self.initial is None else dict(self.initial)

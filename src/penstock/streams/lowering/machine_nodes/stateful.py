@@ -12,18 +12,22 @@ many keys. The number of groups is part of a checkpoint: a key's state is found 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from penstock.streams.lowering.state_access import FLIGHT_KEYS, KeyStates, Store
+from penstock.pipelines.steps.kinds import columns_of
+from penstock.streams.lowering.machine_nodes.state_access import FLIGHT_KEYS, KeyStates, Store
 from penstock.streams.machines.machine import Machine, Record, TimeMode
 from penstock.streams.machines.memory import by_key, run_once
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
+
+    from penstock.streams.lowering.context import Context
 
 MESSAGE_COLUMNS = ("side", "key", "micros", "partition", "offset", "value")
 # Enough that they spread evenly over the shuffle partitions of a machine or two; each that a batch touches costs
@@ -38,12 +42,11 @@ STATE_STORE = {
 }
 
 
-def apply_machine(messages: DataFrame, machine: Machine, mode: str = "update") -> DataFrame:
+def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> DataFrame:
     """What the machine makes of the messages, in its columns."""
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
 
-    columns = StructType.fromDDL(machine.columns)
+    columns = columns_of(machine.columns)
     if not messages.isStreaming:
         run = _BatchRun(machine, columns)
         return messages.select(*MESSAGE_COLUMNS).repartition("key").mapInArrow(run, columns)
@@ -51,6 +54,7 @@ def apply_machine(messages: DataFrame, machine: Machine, mode: str = "update") -
     row = F.concat_ws("\n", *text, F.coalesce("key", F.lit("")), F.coalesce("value", F.lit("")))
     bucket = F.concat(F.lit("b"), F.pmod(F.xxhash64("key"), F.lit(BUCKETS)).cast("string"))
     grouped = messages.select(bucket.alias("bucket"), row.alias("row")).groupBy("bucket")
+    mode = "update" if context.query is None else context.query.mode
     return grouped.transformWithState(_Adapter(machine), columns, mode, machine.time_mode.value)
 
 
@@ -102,21 +106,19 @@ class _Made:
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
-    def asDict(self, recursive: bool) -> dict[str, Any]:  # noqa: N802 -- as Row has it
+    def asDict(self, recursive: bool) -> dict[str, Any]:
         return self._values
 
 
 class _Adapter(StatefulProcessor):
     def __init__(self, machine: Machine) -> None:
-        from pyspark.sql.types import StructType
-
-        self._machine = machine
-        self._names = StructType.fromDDL(machine.columns).names
+        self._machine, self._has_watermark = machine, machine.time_mode is TimeMode.EVENT
+        self._names = columns_of(machine.columns).names
         self._schemas = {
             name: (
                 spec.kind,
-                StructType.fromDDL(spec.columns),
-                StructType.fromDDL(spec.key) if spec.key else None,
+                columns_of(spec.columns),
+                columns_of(spec.key) if spec.key else None,
                 spec.ttl_ms,
             )
             for name, spec in machine.states().items()
@@ -125,7 +127,7 @@ class _Adapter(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._store = Store(handle, self._schemas)
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         grouped = by_key(_record(row[1]) for row in rows)
         keys = list(grouped)
         self._store.forget_name()
@@ -136,7 +138,7 @@ class _Adapter(StatefulProcessor):
                 states.flush()
             self._store.wire.exchange()
 
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: N802, N803
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         self._store.forget_name()
         (states,) = self._store.open([key[0]])
         at_ms = expiredTimerInfo.getExpiryTimeInMs()
@@ -148,9 +150,10 @@ class _Adapter(StatefulProcessor):
         pass
 
     def _clock(self, times: Any, states: KeyStates) -> _Clock:
-        if self._machine.time_mode is TimeMode.EVENT:
-            return _Clock(times.getCurrentWatermarkInMs(), times.getCurrentProcessingTimeInMs(), states)
-        return _Clock(None, times.getCurrentProcessingTimeInMs(), states)
+        now = times.getCurrentProcessingTimeInMs()
+        if now < 0:  # Spark tells no time to those who have no timers
+            now = int(time.time() * 1000)
+        return _Clock(times.getCurrentWatermarkInMs() if self._has_watermark else None, now, states)
 
     def _made(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         names = self._names
