@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from penstock.pipelines.errors import PipelineError
 from penstock.streams.lowering.cogrouping import only_where
 from penstock.streams.lowering.columns import column, columns, expression, refuse_our_names, value_names
 from penstock.streams.lowering.machine_nodes import lower_sliding_aggregate, lower_table_aggregate
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     KEY,
     NULL,
@@ -88,7 +88,7 @@ def _check_types(where: str, sides: list[DataFrame]) -> None:
             kind = field.dataType.simpleString()
             if kinds.setdefault(field.name, kind) != kind:
                 what = "the key" if field.name == _GROUP else f"the column {field.name!r}"
-                raise PipelineError(
+                raise StreamsError(
                     f"{where}: {what} is {kinds[field.name]} in one of the streams and {kind} in another",
                     "Streams that are grouped together have one type of key, and one type for columns of one name:"
                     " map() gives a column another type, select() another name.",
@@ -100,7 +100,7 @@ def _sided(node: Aggregate) -> list[tuple[str, Column]]:
     for side, given in enumerate(node.columns):
         for name, each in given:
             if not isinstance(each, str):
-                raise PipelineError(
+                raise StreamsError(
                     f"{node.name}: {name} is a Column, and streams that are grouped together take SQL alone",
                     'Write it as text, such as "sum(amount)".',
                 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.quoting import quote
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, OFFSET, OURS, PARTITION, TIMESTAMP, Expression
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def without_headers(rows: DataFrame) -> DataFrame:
 def refuse_our_names(names: Iterable[str], where: str) -> None:
     taken = [name for name in names if name.lower() in _OURS]
     if taken:
-        raise PipelineError(
+        raise StreamsError(
             f"{where}: {taken[0]!r} is the name of a column that every row has", "Choose another name for the column."
         )
 

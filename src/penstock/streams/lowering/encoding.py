@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.encoding import SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.steps.registries import address_of, refusals_told
 from penstock.schemas.schema import SchemaType
@@ -15,6 +14,7 @@ from penstock.serdes.errors import SerdesError
 from penstock.streams.lowering.columns import column, columns, value_names
 from penstock.streams.lowering.decoding import Part
 from penstock.streams.lowering.internal_json import to_json, value_json
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.formats import Format, Kind
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, TIMESTAMP, Sink
 
@@ -69,7 +69,7 @@ def _value(node: Sink, rows: DataFrame, context: Context) -> Column:
             whole = F.when(~column(NULL), F.struct(*columns(names)))
             return _by_registry(node, "value", node.value, whole, rows, context)
     if len(names) != 1:
-        raise PipelineError(
+        raise StreamsError(
             f"{node.name}: a value that is {node.value.kind} is one column, and there are {len(names)}:"
             f" {', '.join(names)}",
             "Choose or make it with select(), such as select(\"concat(user, ':', count) AS value\"), or write json().",
@@ -90,7 +90,7 @@ def _plain(node: Sink, of: Part, how: Kind, value: Column, kind: DataType) -> Co
         case Kind.RAW if isinstance(kind, StringType | BinaryType):
             return value.cast("binary")
         case Kind.RAW | Kind.REGISTRY:
-            raise PipelineError(
+            raise StreamsError(
                 f"{node.name}: the {of} is {kind.simpleString()}, which is not bytes", "Write it as text() or json()."
             )
     assert_never(how)
@@ -138,5 +138,5 @@ def _register(subject: str, given: Format, kind: StructType, context: Context) -
     try:  # here rather than in a task
         open_encoder(schema)
     except SerdesError as error:
-        raise PipelineError(f"rows cannot be written by the schema of {subject}: {error}") from error
+        raise StreamsError(f"rows cannot be written by the schema of {subject}: {error}") from error
     return schema

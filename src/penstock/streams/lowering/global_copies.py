@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from penstock.client.kept import Kept
 from penstock.client.retrying import Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import PayloadFormat
 from penstock.pipelines.source.splitting import OffsetRange
+from penstock.streams.topology.errors import StreamsError
 
 if TYPE_CHECKING:
     from penstock.pipelines.kafka.offsets_json import Offsets
@@ -119,11 +119,11 @@ class GlobalCopy:
             payloads.to_pylist(), keys, errors, values.to_pylist(), offsets.to_pylist(), strict=True
         ):
             if error is not None and not self._table.skips_bad_keys:
-                raise PipelineError(f"a record of a global table was refused: {error} ({partition}, offset {offset})")
+                raise StreamsError(f"a record of a global table was refused: {error} ({partition}, offset {offset})")
             if key is not None:
                 self._put(hashable(key), len(payload), value)
         if self.size > self._most_bytes:
-            raise PipelineError(
+            raise StreamsError(
                 f"the global table of topic {self._table.topic} has more than {self._most_bytes >> 20:,} MiB, which"
                 " every worker would have to keep",
                 "Use app.table() instead: its rows are shared among the tasks.",
@@ -183,7 +183,7 @@ class ClusterReading:
         cluster = self._cluster
         found = cluster.find_partitions(Subscription(topics=frozenset({topic})))
         if found.missing:
-            raise PipelineError(f"there is no topic {topic}, which is a global table", "Make the topic first.")
+            raise StreamsError(f"there is no topic {topic}, which is a global table", "Make the topic first.")
         partitions = found.partitions
 
         def of_all(ask: Callable[[], Offsets]) -> Offsets:

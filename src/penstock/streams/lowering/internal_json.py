@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.quoting import type_ddl
 from penstock.streams.lowering.columns import ALWAYS, column, columns, value_names
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import KEY, NULL, OFFSET, PARTITION, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def check_types(rows: DataFrame) -> None:
     for field in rows.schema.fields:
         unreadable = _unreadable(field.dataType)
         if unreadable is not None:
-            raise PipelineError(
+            raise StreamsError(
                 f"the column {field.name!r} has the type {unreadable}, which JSON cannot hold",
                 "Give it another type with map(), such as an array of entries instead of a map with such keys.",
             )

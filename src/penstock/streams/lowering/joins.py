@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.steps.registries import free_names
 from penstock.streams.lowering.columns import column, columns, value_names
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     KEY,
     NULL,
@@ -40,7 +40,7 @@ def joined_names(left: Sequence[str], right: Sequence[str]) -> list[str]:
 def check_keys(where: str, left: DataFrame, right: DataFrame) -> None:
     one, two = (rows.schema[KEY].dataType.simpleString() for rows in (left, right))
     if one != two:
-        raise PipelineError(
+        raise StreamsError(
             f"{where}: the left's key is {one} and the right's is {two}",
             "Give both the same type of key, with select_key(), or with key= where the topics are named.",
         )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.options import Place
 from penstock.pipelines.payloads.formats import BYTES, TEXT, PayloadFormat, json_format
 from penstock.pipelines.source.read_options import parse_source_options
@@ -17,6 +16,7 @@ from penstock.streams.lowering.columns import column, columns, expression, our_n
 from penstock.streams.lowering.decoding import decoding, json_type, registry_format
 from penstock.streams.lowering.global_copies import GlobalTopic, copy_of
 from penstock.streams.lowering.joins import joined_names
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.formats import Kind
 from penstock.streams.topology.nodes import KEY, NULL, Source, StreamTableJoin
 
@@ -61,7 +61,7 @@ def _looked_up(node: StreamTableJoin, table: Source, rows: DataFrame, context: C
 
 def _check_key(node: StreamTableJoin, wanted: DataType, held: DataType) -> None:
     if wanted.simpleString() != held.simpleString():
-        raise PipelineError(
+        raise StreamsError(
             f"{node.name}: a {wanted.simpleString()} is looked up in a table whose keys are {held.simpleString()}",
             'Cast what is looked up: on="CAST(... AS ...)".',
         )

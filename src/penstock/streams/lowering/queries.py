@@ -52,13 +52,18 @@ def schema_of(context: Context, node: str) -> StructType:
     """The columns of a cut's rows, found by lowering the query that writes them on no records."""
 
     def find() -> StructType:
-        query = next(each for each in context.plan.queries if any(output.node == node for output in each.outputs))
+        query = next(query for query in context.plan.queries if _writes(query, node))
         still = Context(context.spark, context.plan, context.settings, False, query, None, context.known)
         rows = root_rows(still, query, lambda name: _no_records(still, name))
         return output_rows(still, query, node, rows).schema
 
     found: StructType = context.know(("schema", node), find)
     return found
+
+
+def _writes(query: Query, cut: str) -> bool:
+    """Others may write the cut's rows, too, after they have read them."""
+    return cut not in query.cuts and any(output.node == cut for output in query.outputs)
 
 
 def _no_records(context: Context, name: str) -> DataFrame:

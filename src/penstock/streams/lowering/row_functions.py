@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.quoting import type_ddl
 from penstock.pipelines.steps.kinds import arrow_kind, columns_of
 from penstock.streams.lowering.columns import (
@@ -26,6 +25,7 @@ from penstock.streams.lowering.columns import (
     refuse_our_names,
     value_names,
 )
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import KEY, NULL, TIMESTAMP, MapRows, Peek
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _called(where: str, work: Callable[[Any], Any], ddl: str) -> Callable[[Colum
             try:
                 yield pa.array(made, kind)
             except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-                raise PipelineError(f"{where}: what the function returned does not fit {ddl}: {error}") from error
+                raise StreamsError(f"{where}: what the function returned does not fit {ddl}: {error}") from error
 
     return F.arrow_udf(call, ddl).asNondeterministic()  # type: ignore[call-overload,no-any-return]
 

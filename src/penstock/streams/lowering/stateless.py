@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.errors import PipelineError
 from penstock.streams.lowering.columns import (
     column,
     columns,
@@ -16,7 +15,7 @@ from penstock.streams.lowering.columns import (
     with_values,
     without_headers,
 )
-from penstock.streams.lowering.shapes import shape_of
+from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     HEADERS,
     KEY,
@@ -30,6 +29,7 @@ from penstock.streams.topology.nodes import (
     SelectKey,
     Shape,
 )
+from penstock.streams.topology.shapes import shape_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +79,7 @@ def lower_flat_map(node: FlatMap, inputs: list[DataFrame], context: Context) -> 
         return with_values(exploded, [*columns(kept), column(element).alias(node.into)], our_names(rows))
     kind = exploded.schema[element].dataType
     if not isinstance(kind, StructType):
-        raise PipelineError(
+        raise StreamsError(
             f"{node.name}: the array's elements are {kind.simpleString()}, which have no columns",
             'Say into="NAME" for the column that they go to.',
         )
@@ -109,7 +109,7 @@ def _check_same_columns(where: str, first: DataFrame, other: DataFrame, number: 
     differing = sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
     if differing:
         name = differing[0]
-        raise PipelineError(
+        raise StreamsError(
             f"{where}: streams with different columns cannot be merged: {name!r} is {one.get(name, 'not there')} in the"
             f" first and {two.get(name, 'not there')} in number {number}",
             "Give all of them the same columns with select(), or the same type of key with select_key().",

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.lowering.context import Context
-from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
+from penstock.streams.lowering.queries import dead_letter_rows, root_rows
 from penstock.streams.planning.plan import Plan, Query
 from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.formats import Kind
+from penstock.streams.topology_test.engine import KeyKinds, outputs_of
 from penstock.streams.topology_test.frames import collected, frame, united
 from penstock.streams.topology_test.records import RawRecord
 from penstock.streams.topology_test.topics import Topics
@@ -30,6 +32,7 @@ class BatchEngine:
         self._piped: dict[str, list[RawRecord]] = {}
         self._results: dict[str, list[list[RawRecord]]] = {}  # by query, per output
         self._running: list[str] = []
+        self._key_kinds = KeyKinds()
 
     def pipe(self, topic: str, records: Sequence[RawRecord]) -> None:
         self._piped.setdefault(topic, []).extend(records)
@@ -39,6 +42,9 @@ class BatchEngine:
         if topic == self._plan.topology.dead_letters:
             return collected(united([dead_letter_rows(self._context, self._read)]), 1)[0]
         return [record for records in self._written(topic) for record in records]
+
+    def key_kind(self, topic: str) -> Kind:
+        return self._key_kinds[topic]
 
     def close(self) -> None:
         self._results.clear()
@@ -64,8 +70,8 @@ class BatchEngine:
     def _run(self, query: Query) -> list[list[RawRecord]]:
         context = self._context.of(query)
         rows = root_rows(context, query, self._read)
-        outputs = [output_records(context, query, output, rows) for output in query.outputs]
-        return collected(united(outputs), len(outputs))
+        self._key_kinds.find(context, query, rows)
+        return outputs_of(context, query, rows)
 
     def _read(self, node: str) -> DataFrame:
         source = self._topics.reading(node)

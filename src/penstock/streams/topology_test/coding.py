@@ -41,10 +41,11 @@ class Coding:
             encode(topic, False, source.value, record.value, self._by_registry),
         )
 
-    def decoded(self, topic: str, record: RawRecord) -> Record:
+    def decoded(self, topic: str, record: RawRecord, key_kind: Callable[[str], Kind]) -> Record:
+        """`key_kind` is asked where a sink does not say how its keys are written."""
         key, value = self._topics.formats(topic)
         return Record(
-            self._decoded(topic, True, key, record.key, record),
+            self._decoded(topic, True, key or Format(key_kind(topic)), record.key, record),
             self._decoded(topic, False, value, record.value, record),
             record.timestamp_ms,
             record.headers,
@@ -63,11 +64,9 @@ class Coding:
         except SerdesError as error:
             raise StreamsError(f"a row of topic {topic} does not fit the schema of {subject}: {error}") from error
 
-    def _decoded(self, topic: str, is_key: bool, kind: Format | None, data: bytes | None, record: RawRecord) -> Any:
+    def _decoded(self, topic: str, is_key: bool, kind: Format, data: bytes | None, record: RawRecord) -> Any:
         if data is None:
             return None
-        if kind is None:
-            return _by_its_looks(data)
         if kind.kind is Kind.REGISTRY:
             assert self._serializers is not None
             return self._serializers.decode(topic, is_key, data, record.headers).value
@@ -82,20 +81,6 @@ def schema_type(text: str) -> SchemaType:
         return SchemaType.PROTOBUF
     is_json_schema = isinstance(parsed, dict) and ("$schema" in parsed or parsed.get("type") == "object")
     return SchemaType.JSON if is_json_schema else SchemaType.AVRO
-
-
-def _by_its_looks(data: bytes) -> Any:
-    """A key whose format follows from its type: text, unless it is an object or no text."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return data
-    if text[:1] in ("{", "["):
-        try:
-            return json.loads(text)
-        except ValueError:
-            pass
-    return text
 
 
 _READERS: dict[Kind, Callable[[bytes], Any]] = {Kind.JSON: json.loads, Kind.TEXT: bytes.decode, Kind.RAW: bytes}

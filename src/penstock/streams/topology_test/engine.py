@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from penstock.streams.lowering.context import Context
+from penstock.streams.lowering.encoding import key_kind
+from penstock.streams.lowering.queries import output_records, output_rows
+from penstock.streams.planning.plan import Query, TopicKind
+from penstock.streams.topology.formats import Kind
+from penstock.streams.topology.nodes import KEY, Sink
+from penstock.streams.topology_test.frames import collected, united
 from penstock.streams.topology_test.records import RawRecord
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 class Engine(Protocol):
@@ -14,4 +24,32 @@ class Engine(Protocol):
     def read(self, topic: str) -> Sequence[RawRecord]:
         """All that was written there so far."""
 
+    def key_kind(self, topic: str) -> Kind:
+        """How the keys of a topic are written, whose sink does not say it."""
+
     def close(self) -> None: ...
+
+
+class KeyKinds:
+    """Of sinks that do not say how their keys are written, by topic."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Kind] = {}
+
+    def find(self, context: Context, query: Query, rows: DataFrame) -> None:
+        """`rows` are those of the query's root."""
+        for output in query.outputs:
+            if output.kind is TopicKind.SINK and output.topic not in self._found:
+                sink = context.plan.topology.node(output.sink)
+                if isinstance(sink, Sink) and sink.key is None:
+                    made = output_rows(context, query, output.node, rows)
+                    self._found[output.topic] = key_kind(made.schema[KEY].dataType)
+
+    def __getitem__(self, topic: str) -> Kind:
+        return self._found[topic]
+
+
+def outputs_of(context: Context, query: Query, rows: DataFrame) -> list[list[RawRecord]]:
+    """What the query writes to each of its outputs, in one job. `rows` are those of its root."""
+    outputs = [output_records(context, query, output, rows) for output in query.outputs]
+    return collected(united(outputs), len(outputs))

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.lowering.context import Context
-from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
+from penstock.streams.lowering.queries import dead_letter_rows, root_rows
 from penstock.streams.planning.plan import Plan, Query
 from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.formats import Kind
+from penstock.streams.topology_test.engine import KeyKinds, outputs_of
 from penstock.streams.topology_test.frames import arrow_table, collected, columns_ddl, united
 from penstock.streams.topology_test.records import RawRecord
 from penstock.streams.topology_test.topics import Topics
@@ -58,6 +60,7 @@ class StepEngine:
         self._home = Path(tempfile.mkdtemp(prefix="penstock-topology-test-"))
         self._kept: dict[str, FileTopic] = {}
         self._queries: list[StreamingQuery] = []
+        self._key_kinds = KeyKinds()
 
     def pipe(self, topic: str, records: Sequence[RawRecord]) -> None:
         if not self._queries:
@@ -73,6 +76,9 @@ class StepEngine:
 
     def read(self, topic: str) -> Sequence[RawRecord]:
         return self._topic(topic).records
+
+    def key_kind(self, topic: str) -> Kind:
+        return self._key_kinds[topic]
 
     def close(self) -> None:
         for query in self._queries:
@@ -99,11 +105,12 @@ class StepEngine:
         topics = [self._topic(output.topic) for output in query.outputs]
 
         def write(rows: DataFrame, batch_id: int) -> None:
-            outputs = [output_records(context, query, output, rows) for output in query.outputs]
-            for topic, records in zip(topics, collected(united(outputs), len(outputs)), strict=True):
+            for topic, records in zip(topics, outputs_of(context, query, rows), strict=True):
                 topic.append(records)
 
-        writer = root_rows(context, query, self._read).writeStream.outputMode(query.mode)
+        rows = root_rows(context, query, self._read)
+        self._key_kinds.find(context, query, rows)
+        writer = rows.writeStream.outputMode(query.mode)
         return writer.option("checkpointLocation", self._checkpoint(query.name)).foreachBatch(write).start()
 
     def _start_dead_letters(self, name: str) -> StreamingQuery:

@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan
 from penstock.streams.topology_test.coding import Coding
-from penstock.streams.topology_test.engine import Engine
 from penstock.streams.topology_test.records import RawRecord, Record, last_by_key, record_of, timestamp_ms
 from penstock.streams.topology_test.session import session_for_tests
 from penstock.streams.topology_test.topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from penstock.streams.topology_test.engine import Engine
 
 
 class Application(Protocol):
@@ -69,7 +70,7 @@ class TopologyTest:
         """All that the application has written to a topic, or to the changelog of a store. Rows of one key are in the
         order in which they were written."""
         name = self._topics.written(topic)
-        return [self._coding.decoded(name, record) for record in self._engine.read(name)]
+        return [self._coding.decoded(name, record, self._engine.key_kind) for record in self._engine.read(name)]
 
     def read_table(self, topic: str) -> dict[Any, Any]:
         """The last value of each key of a topic or a store. Keys that are objects are tuples of their values."""
