@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.lowering.context import Context
@@ -61,11 +61,13 @@ class StepEngine:
         self._kept: dict[str, FileTopic] = {}
         self._queries: list[StreamingQuery] = []
         self._key_kinds = KeyKinds()
+        self._whole: list[DataFrame] = []
 
     def pipe(self, topic: str, records: Sequence[RawRecord]) -> None:
         if not self._queries:
             self._start()
         self._topic(topic).append(records)
+        self._look_again()
         for _ in range(_MOST_ROUNDS):
             before = self._count()
             for query in self._queries:
@@ -131,6 +133,18 @@ class StepEngine:
         return reader.parquet(str(self._topic(source.topic).directory))
 
     def _read_whole(self, node: str) -> DataFrame:
+        """Of a global table. Within a streaming query the frame stays, so it has to look for new files again."""
         source = self._topics.reading(node)
-        reader = self._spark.read.schema(columns_ddl(source.with_headers))
-        return reader.parquet(str(self._topic(source.topic).directory))
+        directory = self._topic(source.topic).directory
+        rows = self._spark.read.schema(columns_ddl(source.with_headers)).parquet(str(directory))
+        self._whole.append(rows)
+        return rows
+
+    def _look_again(self) -> None:
+        for rows in self._whole:
+            for leaf in _java_list(rows._jdf.queryExecution().analyzed().collectLeaves()):
+                leaf.relation().location().refresh()
+
+
+def _java_list(sequence: Any) -> list[Any]:
+    return [sequence.apply(index) for index in range(sequence.size())]
