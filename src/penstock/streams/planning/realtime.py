@@ -1,0 +1,83 @@
+"""Which nodes keep a plan from Spark's real-time mode, where a row takes milliseconds instead of a batch.
+
+Spark 4.3 runs there what is SQL from end to end: rows of topics, merged or not, its own aggregates in mode update, one
+sink. It refuses Python, joins of streams, sessions, what is told once, and a topic that is merged with itself. Its
+Kafka sink writes a row at least once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.streams.planning.members import closure, members
+from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.planning.rules import MACHINES, STATEFUL, Kind, is_lookup, kind_of
+from penstock.streams.topology import formats
+from penstock.streams.topology.nodes import MapRows, Node, Peek, Sink, Source, StreamTableJoin, Topology
+
+
+class Obstacle(NamedTuple):
+    node: str
+    reason: str
+
+
+_PYTHON = "it runs Python, which the real-time mode does not"
+# By what a node is to Spark.
+REASONS: dict[Kind, str] = {
+    Kind.FINAL_WINDOW: "results that are told once need the mode append, and the real-time mode has only update",
+    Kind.INNER_JOIN: "streams are not joined in the real-time mode",
+    Kind.OUTER_JOIN: "streams are not joined in the real-time mode",
+    Kind.DEDUPLICATION: "duplicates are forgotten by time, for which the real-time mode has no operator",
+    **dict.fromkeys(MACHINES, _PYTHON),
+}
+
+
+def obstacles(plan: Plan) -> list[Obstacle]:
+    """None: the plan can run in real time."""
+    found: dict[Obstacle, None] = {}
+    for query in plan.queries:
+        for node in members(plan, query):
+            if reason := _reason(plan.topology, node) or _reason_of_merge(plan, node):
+                found[Obstacle(node.name, reason)] = None
+        found.update(dict.fromkeys(_of_outputs(query)))
+    return list(found)
+
+
+def _reason(topology: Topology, node: Node) -> str:
+    match node:
+        case MapRows() | Peek():
+            return _PYTHON
+        case StreamTableJoin() if is_lookup(topology, node):
+            return "the copy of a global table is kept in Python, which the real-time mode does not run"
+        case Source() | Sink() if _by_registry(node):
+            return "values by a registry's schema are read and written in Python, which the real-time mode does not run"
+    return REASONS.get(kind_of(topology, node), "")
+
+
+def _by_registry(node: Source | Sink) -> bool:
+    return any(each is not None and each.kind is formats.Kind.REGISTRY for each in (node.key, node.value))
+
+
+def _reason_of_merge(plan: Plan, node: Node) -> str:
+    """Of a node with several inputs, which Spark unites."""
+    if len(node.inputs) < 2:
+        return ""
+    seen: set[str] = set()
+    for name in node.inputs:
+        leading = closure(plan.topology, name, plan.cuts) if name not in plan.cuts else (plan.topology.node(name),)
+        topics = {each.name for each in leading if isinstance(each, Source) or each.name in plan.cuts}
+        if topics & seen:
+            return f"it meets the same rows twice, those of {', '.join(sorted(topics & seen))}"
+        seen |= topics
+        if name not in plan.cuts and any(kind_of(plan.topology, each) in STATEFUL for each in leading):
+            return "what has state may not stand before rows are merged in the real-time mode"
+    return ""
+
+
+def _of_outputs(query: Query) -> Iterator[Obstacle]:
+    for output in query.outputs[1:]:
+        name = output.sink or output.store or output.node
+        yield Obstacle(
+            name, f"a query writes one topic in the real-time mode, and {query.name} writes another one, too"
+        )
