@@ -23,7 +23,7 @@ from penstock.protocol.messages.list_offsets import (
 from penstock.protocol.record_reading import read_records
 from penstock.protocol.records import Headers
 
-__all__ = ["EARLIEST", "LATEST", "Fetched", "FetchedRecord", "fetch", "offset_of"]
+__all__ = ["EARLIEST", "LATEST", "Fetched", "FetchedRecord", "decode_fetched", "fetch", "offset_of"]
 
 # Timestamps that ListOffsets understands.
 LATEST = -1
@@ -85,7 +85,7 @@ async def fetch(
         _raise_for(answer.error_code, topic, partition)
         data = answer.responses[0].partitions[0]
         _raise_for(data.error_code, topic, partition)
-        fetched = await _decode(data, offset, max_bytes, committed)
+        fetched = await decode_fetched(data, offset, max_bytes, committed)
         if fetched is not None or size == _MOST_BYTES:
             return fetched or Fetched([], offset, data.high_watermark, data.last_stable_offset)
         size = min(_MOST_BYTES, 2 * max(size, len(data.records or b"")))  # a batch that is larger was cut off
@@ -110,8 +110,8 @@ def _raise_for(code: int, topic: str, partition: int) -> None:
         raise ApiError(error.code, f"partition {partition} of topic {topic}: {error.message}")
 
 
-async def _decode(data: PartitionData, offset: int, max_bytes: int, committed: bool) -> Fetched | None:
-    """None where the bytes hold no whole batch."""
+async def decode_fetched(data: PartitionData, offset: int, max_bytes: int, committed: bool) -> Fetched | None:
+    """What an answer has of one partition. None where the bytes hold no whole batch."""
     records = data.records
     if not records:
         return Fetched([], offset, data.high_watermark, data.last_stable_offset)

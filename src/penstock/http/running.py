@@ -48,7 +48,7 @@ T = TypeVar("T")
 
 _MAX_PORT = 65_535
 SECRET_BYTES = 32
-_TITLES = {"rest": "REST proxy"}
+_TITLES = {"rest": "REST proxy", "streams": "server of stores"}
 # Before the collector looks for cycles among new objects: a request leaves hardly any behind.
 _COLLECTOR_THRESHOLDS = (10_000, 10, 100)
 

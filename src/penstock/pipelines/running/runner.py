@@ -10,23 +10,22 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.clock import SystemClock
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink
+from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.batch_writing import BatchWriting
 from penstock.pipelines.running.graph import graph_of
-from penstock.pipelines.running.planning import QueryPlan, plan_queries, sinks_of
+from penstock.pipelines.running.planning import QueryPlan, plan_queries
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
-from penstock.pipelines.running.reading import read_rows
+from penstock.pipelines.running.reading import open_ends, read_rows
 from penstock.pipelines.running.renewing import Renewed, Renewing
 from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
@@ -106,7 +105,7 @@ class Run:
         """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
         deadline = None if for_s is None else time.monotonic() + for_s
         with self._told_how_it_ends(Fact.ENDED):
-            while not self._stopping.is_set() and self._has_work():
+            while not self._stopping.is_set() and (self._waiting or any(each.query.isActive for each in self.queries)):
                 if self._failed() is not None or self._lost_query():
                     break
                 if self._waiting:
@@ -121,9 +120,6 @@ class Run:
                     every(self)
                 self._stopping.wait(_POLL_S)
             self._finish(every)
-
-    def _has_work(self) -> bool:
-        return bool(self._waiting) or any(running.query.isActive for running in self.queries)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -178,8 +174,9 @@ class Run:
             else:
                 self.open_pipeline = open_steps(self.pipeline, self._to_close)
             plans = plan_queries(self.open_pipeline)
-            opened = zip(plans, self._open(plans), strict=True)
-            self._waiting = [(plan, rows_of(plan, rows, self.open_pipeline)) for plan, rows in opened]
+            self._opened, rows = open_ends(self.spark, self.pipeline, plans, self._to_close, self)
+            pairs = zip(plans, rows, strict=True)
+            self._waiting = [(plan, rows_of(plan, frame, self.open_pipeline)) for plan, frame in pairs]
             if self._publisher is not None:
                 self._publisher.draw(graph_of(self.open_pipeline, self.id))
             self._follow_progress()
@@ -191,7 +188,7 @@ class Run:
 
     def _start_queries(self) -> None:
         """All of them; where they end by themselves, those only that wait for no other one any more."""
-        ends = self._ends_by_itself
+        ends = _ends_by_itself(self.pipeline.settings, self.once)
         unfinished = {running.plan.name for running in self.queries if running.query.isActive}
         unfinished |= {plan.name for plan, _ in self._waiting}
         waiting, self._waiting = self._waiting, []
@@ -201,31 +198,6 @@ class Run:
                 continue
             self.opening = f"the query {plan.name}"
             self.queries.append(self._start(plan, rows))
-
-    @property
-    def _ends_by_itself(self) -> bool:
-        return _trigger(self.pipeline.settings.trigger, self.once).keys() == {"availableNow"}
-
-    def _open(self, plans: Sequence[QueryPlan]) -> Sequence[DataFrame]:
-        """Sinks and sources together: a metastore takes seconds to open, and so does Spark's search for sources."""
-        from pyspark import inheritable_thread_target
-
-        def open_sinks() -> None:
-            for sink in sinks_of(self.pipeline):
-                self.opening = f"the sink {sink.name}"
-                opened = _open_sink(sink, self.spark, self.pipeline.settings)
-                self._opened[sink.name] = self._to_close.enter_context(closing(opened))
-            self.opening = "the sources"
-
-        with ThreadPoolExecutor(1, "open-sinks") as beside:
-            opening = beside.submit(inheritable_thread_target(self.spark)(open_sinks))
-            try:
-                rows = read_rows(self.spark, plans, self.pipeline.settings)
-            except PipelineError:
-                opening.result()  # what is wrong with a sink is told first
-                raise
-            opening.result()
-        return rows
 
     def _renew(self) -> None:
         """A restart with steps that are open already, so that it finds nothing to fail at."""
@@ -300,7 +272,8 @@ class Run:
         """The name of a query that nobody stopped and that gives no reason for its end, because Spark itself failed;
         empty if there is none."""
         ended = [running.progress.query for running in self.queries if not running.query.isActive]
-        return ended[0] if not self._ends_by_itself and ended and not self._failed() else ""
+        is_endless = not _ends_by_itself(self.pipeline.settings, self.once)
+        return ended[0] if is_endless and ended and not self._failed() else ""
 
     def _failed(self) -> tuple[RunningQuery, StreamingQueryException] | None:
         for running in self.queries:
@@ -317,7 +290,7 @@ class Run:
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
-        query = writer.trigger(**_trigger(settings.trigger, self.once)).foreachBatch(writing).start()
+        query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
         writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, progress)
 
@@ -389,8 +362,12 @@ def with_settings(pipeline: Pipeline, **changes: Any) -> Pipeline:
     return replace(pipeline, settings=replace(pipeline.settings, **changes))
 
 
-def _trigger(trigger: str, once: bool) -> dict[str, Any]:
-    return {"availableNow": True} if once or trigger == AVAILABLE_NOW else {"processingTime": trigger}
+def _trigger(settings: Settings, once: bool) -> dict[str, Any]:
+    return {"availableNow": True} if _ends_by_itself(settings, once) else {"processingTime": settings.trigger}
+
+
+def _ends_by_itself(settings: Settings, once: bool) -> bool:
+    return once or settings.trigger == AVAILABLE_NOW
 
 
 def _is_busy(query: StreamingQuery) -> bool:
@@ -405,10 +382,3 @@ def _doing(running: RunningQuery) -> str:
     if at_work := running.writing.at_work:
         return f"writing to {', '.join(sorted(at_work))}"
     return "planning its first batch" if running.progress.batch_id < 0 else ""
-
-
-def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:
-    try:
-        return sink.open(spark, settings)
-    except PipelineError as error:
-        raise PipelineError(f"the sink {sink.name} cannot be used: {error.message}", error.hint) from error

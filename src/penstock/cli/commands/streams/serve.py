@@ -2,7 +2,97 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
 
-def serve() -> None:
-    """Answer for the state of an application over HTTP, until SIGTERM or Ctrl-C."""
-    raise NotImplementedError
+import typer
+
+from penstock.cli.commands.streams.reference import find_application
+from penstock.cli.errors import UsageError
+from penstock.cli.services.start_properties import start_properties
+
+# Threads that write and threads that answer share one interpreter. Python's 5 ms between turns would be the whole of
+# the time that an answer may take.
+_TURN_S = 0.0005
+
+
+def serve(
+    application: Annotated[
+        str, typer.Argument(metavar="APP", help="An application id, or FILE[:NAME] of an application.")
+    ],
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where callers connect (listeners); port 0 takes a free one. [default: 127.0.0.1:8084]",
+        ),
+    ] = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-server",
+            "--bootstrap-servers",
+            "-b",
+            metavar="HOST:PORT,...",
+            help="Brokers to begin with (bootstrap.servers).  [default: $PENSTOCK_BOOTSTRAP]",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where copies of stores are kept. Without it each start reads the changelogs from their beginning.",
+        ),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Property file with client settings, as Kafka's tools take it (client.*)."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Property file with settings of the server.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; beats everything else.")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Open to everybody, also on an address other than loopback.")
+    ] = False,
+) -> None:
+    """Answer for the state of an application over HTTP, until SIGTERM or Ctrl-C.
+
+    Reads its changelog topics; neither the application nor Spark has to run. Several servers may run.
+    """
+    from penstock.core.config.types import ConfigError
+
+    found = find_application(application)
+    try:
+        named = {
+            "application.id": found.id,
+            "penstock.streams.stores": ",".join(found.stores) or None,
+            "listeners": listen,
+            "bootstrap.servers": bootstrap_server,
+            "penstock.streams.data.dir": None if data is None else str(data),
+            "penstock.http.insecure": "true" if insecure else None,
+        }
+        properties = start_properties(
+            config, command_config, named, set_, client_prefix="client.", servers="bootstrap.servers"
+        )
+        code = _run(properties)
+    except ConfigError as error:
+        raise UsageError(error.message, "docs/guides/streams-state.md lists the settings.") from None
+    raise typer.Exit(code)
+
+
+def _run(properties: Mapping[str, str]) -> int:
+    try:
+        from penstock.streams.stores.server import NAME, StoresServer
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{error.name} is missing", "Install it: pip install 'penstock[registry]'") from None
+    from penstock.http.running import run_service
+    from penstock.streams.stores.settings import StoresSettings
+
+    settings = StoresSettings.of(properties)
+    sys.setswitchinterval(_TURN_S)
+    return run_service(NAME, settings, lambda: StoresServer(settings))

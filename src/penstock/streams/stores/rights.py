@@ -1,0 +1,83 @@
+"""Who may read which store: reading a store needs Read on its changelog topic, and the brokers decide.
+
+Where brokers know the callers (penstock.http.broker.logins) they are asked as the caller, and what they said counts for
+a few seconds. Else whoever may ask at all reads what the server itself may read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import Request
+
+from penstock.client.brokers import Brokers
+from penstock.core.bounded_cache import BoundedCache
+from penstock.http.callers.clients import CallerClients
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.security.acls.types import Operation
+from penstock.security.audit.events import AuditEvent, Auditor, Kind
+from penstock.streams.stores.errors import StoreError
+
+# A right that is taken away counts for so long.
+_KEPT_S: Final = 5.0
+# Callers times stores; an entry takes some 300 bytes.
+_MOST_KEPT: Final = 10_000
+
+
+class StoreRights:
+    """Without `clients` everybody may read everything."""
+
+    def __init__(self, clients: CallerClients[Brokers] | None, auditor: Auditor) -> None:
+        self._clients = clients
+        self._auditor = auditor
+        self._kept: BoundedCache[tuple[str, bytes, str], bool] = BoundedCache(
+            _MOST_KEPT, keep_s=_KEPT_S, clock=lambda: asyncio.get_running_loop().time()
+        )
+
+    async def check(self, request: Request, topic: str) -> None:
+        """Also of a store that does not exist: whether it does is not told to those who may not know. Raises
+        StoreError."""
+        if await self.readable(request, [topic]):
+            return
+        if Kind.DENIAL in self._auditor.kinds:
+            self._auditor.record(
+                AuditEvent(
+                    Kind.DENIAL,
+                    "StoreQuery",
+                    is_allowed=False,
+                    principal=request.state.principal or "",
+                    address=request.client.host if request.client else "",
+                    resource=f"Topic:{topic}",
+                    operation="Read",
+                    rule="the brokers do not allow it",
+                )
+            )
+        raise StoreError(403, f"not allowed to read the topic {topic}", "Ask for the right Read on this topic.")
+
+    async def readable(self, request: Request, topics: Sequence[str]) -> set[str]:
+        """Those that the caller may read. Raises OSError, ApiError and what `CallerClients.of` raises."""
+        if self._clients is None:
+            return set(topics)
+        caller = request.state.caller
+        who = ("", b"") if caller is None else (caller.principal, caller.key)
+        known = {topic: self._kept.get((*who, topic)) for topic in topics}
+        asked = [topic for topic, may_read in known.items() if may_read is None]
+        if asked:
+            brokers = await self._clients.of(request)
+            for row in (await brokers.metadata(asked, with_rights=True)).topics:
+                may_read = _may_read(row.error_code, row.topic_authorized_operations)
+                known[row.name or ""] = may_read
+                self._kept.put((*who, row.name or ""), may_read)
+        return {topic for topic, may_read in known.items() if may_read}
+
+
+def _may_read(error_code: int, operations: int) -> bool:
+    if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return True  # it may be described, and there is nothing to read
+    if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return False
+    if operations < 0:  # brokers before 2.3 do not tell
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "they are too old to tell")
+    return bool(operations & (1 << Operation.READ))
