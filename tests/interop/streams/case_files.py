@@ -97,6 +97,7 @@ def comparable(output: Output, records: Iterable[Record], *, with_times: bool = 
     found: dict[str, Any] = {}
     for record in records:
         key = json.loads(record.key) if output.kind == "windows" and isinstance(record.key, str) else record.key
+        key = str(key) if isinstance(key, int) else key  # 1, of a group of numbers, is written as text by Kafka Streams
         if key == CLOCK or (isinstance(key, dict) and key["key"] == CLOCK):
             continue
         value = None
