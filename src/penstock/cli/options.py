@@ -84,6 +84,25 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The groups of options of `on_cluster`, for a command that has no cluster."""
+    signature = inspect.signature(command, eval_str=True)
+    own = list(signature.parameters.values())
+    groups = {parameter.name: _options_of(parameter.annotation) for parameter in own if _is_group(parameter)}
+    options = [option for parameter in own for option in groups.get(parameter.name, [parameter])]
+
+    @functools.wraps(command)
+    def run(**arguments: Any) -> None:
+        for name, fields in groups.items():
+            given = {field.name: arguments.pop(field.name) for field in fields}
+            arguments[name] = signature.parameters[name].annotation(**given)
+        command(**arguments)
+
+    keyword_only = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
+    run.__signature__ = signature.replace(parameters=keyword_only)  # type: ignore[attr-defined]
+    return run
+
+
 def _is_group(parameter: inspect.Parameter) -> bool:
     return isinstance(parameter.annotation, type) and dataclasses.is_dataclass(parameter.annotation)
 

@@ -1,4 +1,4 @@
-"""Finds a pipeline by the name given on the command line: MODULE[:NAME], or a file."""
+"""Finds a pipeline, or what else is run like one, by the name given on the command line: MODULE[:NAME], or a file."""
 
 from __future__ import annotations
 
@@ -11,51 +11,64 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.pipelines.errors import PipelineError, missing_module
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.settings import apply_settings, is_setting, unknown_setting
 
+_Kind = TypeVar("_Kind")
 _TRUE = {"true", "yes", "1", "on"}
 _FALSE = {"false", "no", "0", "off"}
 
 
 def load_pipeline(reference: str, given: Mapping[str, str]) -> Pipeline:
-    """NAME is a Pipeline or a function that returns one; what is given and is not a setting fills its parameters."""
-    module_name, _, name = reference.partition(":")
-    pipelines = find_pipelines(import_module(module_name))
-    if not name and len(pipelines) == 1:
-        name = next(iter(pipelines))
-    if name not in pipelines:
-        listed = ", ".join(pipelines) or "none"
-        asked = f"no pipeline {name!r}" if name else f"{len(pipelines)} pipelines" if pipelines else "no pipeline"
-        raise PipelineError(f"{module_name} has {asked}", f"It has: {listed}. Say {module_name}:NAME.")
-    target = pipelines[name]
-    settings = {key: text for key, text in given.items() if is_setting(key)}
-    rest = {key: text for key, text in given.items() if key not in settings}
-    if isinstance(target, Pipeline):
-        if rest:
-            raise unknown_setting(next(iter(rest)), ())
-        pipeline = target
-    else:
-        try:
-            pipeline = target(**_arguments(target, rest))
-        except ModuleNotFoundError as error:
-            raise missing_module(error, reference) from error
-        if not isinstance(pipeline, Pipeline):
-            raise PipelineError(f"{reference} returned a {type(pipeline).__name__}, not a Pipeline")
+    pipeline, settings = load_defined(reference, given, Pipeline, "pipeline")
     return replace(pipeline, settings=apply_settings(pipeline.settings, settings))
 
 
+def load_defined(
+    reference: str, given: Mapping[str, str], kind: type[_Kind], what: str
+) -> tuple[_Kind, dict[str, str]]:
+    """NAME is of that kind, or a function that returns one; what is given and is not a setting fills its parameters.
+    The settings that were given are returned as they are. `what` is the kind's name for people."""
+    module_name, _, name = reference.partition(":")
+    defined = find_defined(import_module(module_name), kind)
+    if not name and len(defined) == 1:
+        name = next(iter(defined))
+    if name not in defined:
+        listed = ", ".join(defined) or "none"
+        asked = f"no {what} {name!r}" if name else f"{len(defined)} {what}s" if defined else f"no {what}"
+        raise PipelineError(f"{module_name} has {asked}", f"It has: {listed}. Say {module_name}:NAME.")
+    target = defined[name]
+    settings = {key: text for key, text in given.items() if is_setting(key)}
+    rest = {key: text for key, text in given.items() if key not in settings}
+    if isinstance(target, kind):
+        if rest:
+            raise unknown_setting(next(iter(rest)), ())
+        return target, settings
+    assert callable(target)
+    try:
+        made = target(**_arguments(target, rest))
+    except ModuleNotFoundError as error:
+        raise missing_module(error, reference) from error
+    if not isinstance(made, kind):
+        raise PipelineError(f"{reference} returned a {type(made).__name__}, not a {kind.__name__}")
+    return made, settings
+
+
 def find_pipelines(module: ModuleType) -> dict[str, Pipeline | Callable[..., Any]]:
-    """The pipelines that the module defines: values, and functions annotated as returning a pipeline."""
-    pipelines: dict[str, Pipeline | Callable[..., Any]] = {}
+    return find_defined(module, Pipeline)
+
+
+def find_defined(module: ModuleType, kind: type[_Kind]) -> dict[str, _Kind | Callable[..., Any]]:
+    """What the module defines: values of the kind, and functions annotated as returning one."""
+    defined: dict[str, _Kind | Callable[..., Any]] = {}
     for name, value in vars(module).items():
-        is_maker = inspect.isfunction(value) and value.__module__ == module.__name__ and _returns_pipeline(value)
-        if not name.startswith("_") and (isinstance(value, Pipeline) or is_maker):
-            pipelines[name] = value
-    return pipelines
+        is_maker = inspect.isfunction(value) and value.__module__ == module.__name__ and _returns(value, kind)
+        if not name.startswith("_") and (isinstance(value, kind) or is_maker):
+            defined[name] = value
+    return defined
 
 
 def import_module(name: str) -> ModuleType:
@@ -88,9 +101,9 @@ def _import(name: str) -> ModuleType:
         raise missing_module(error, name) from error
 
 
-def _returns_pipeline(function: Callable[..., Any]) -> bool:
+def _returns(function: Callable[..., Any], kind: type) -> bool:
     annotation = inspect.signature(function).return_annotation
-    return annotation is Pipeline or (isinstance(annotation, str) and annotation.split(".")[-1] == "Pipeline")
+    return annotation is kind or (isinstance(annotation, str) and annotation.split(".")[-1] == kind.__name__)
 
 
 def _arguments(function: Callable[..., Any], given: Mapping[str, str]) -> dict[str, Any]:

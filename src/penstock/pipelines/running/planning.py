@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAIN_QUERY = "main"
 DEAD_LETTERS = "dead-letters"
 # Names become directories, consumer groups and transactional ids.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,248}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,5 +152,10 @@ def _batches(spark: SparkSession, checkpoint: str, folder: str) -> set[int]:
 
 def _offsets(spark: SparkSession, path: str) -> list[Offsets]:
     lines = [row.value for row in spark.read.text(path, wholetext=True).collect()]
-    kept = lines[0].splitlines()[_LINES_BEFORE_OFFSETS:] if lines else []
+    return offsets_in(lines[0]) if lines else []
+
+
+def offsets_in(text: str) -> list[Offsets]:
+    """Per source, of a file in a checkpoint's `offsets`: where the batch ends."""
+    kept = text.splitlines()[_LINES_BEFORE_OFFSETS:]
     return [{} if line == _NO_OFFSETS else read_reported(line) for line in kept]

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.clock import SystemClock
 from penstock.pipelines.errors import BatchError, PipelineError
@@ -47,6 +47,16 @@ _READING = "reading its sources"
 _STOP_WAIT_S = 30.0
 
 
+class Upkeep(Protocol):
+    """What a run's owner does besides its queries, on the thread that starts the run and waits for it."""
+
+    def prepare(self) -> None:
+        """Before the run is published. Raises PipelineError."""
+
+    def look(self) -> None:
+        """Several times a second. Raises PipelineError where the run must not go on; it is ended then."""
+
+
 @dataclass(slots=True)
 class RunningQuery:
     plan: QueryPlan
@@ -67,6 +77,7 @@ class Run:
     queries: list[RunningQuery] = field(default_factory=list)
     id: str = ""
     opening: str = ""  # what `start` is busy with, for people
+    upkeep: Upkeep | None = None
     _waiting: list[tuple[QueryPlan, DataFrame]] = field(default_factory=list)  # queries that are yet to start
     _stopping: threading.Event = field(default_factory=threading.Event)
     _restarting: threading.Event = field(default_factory=threading.Event)
@@ -97,6 +108,9 @@ class Run:
 
     def start(self) -> None:
         plan_queries(self.pipeline)  # a pipeline that cannot work is not published
+        if self.upkeep is not None:
+            self.opening = "its topics"
+            self.upkeep.prepare()
         self._publisher = open_publisher(self.pipeline, self.id, self._status, self.progress, SystemClock())
         with self._told_how_it_ends(Fact.STARTED):
             self._begin()
@@ -104,6 +118,7 @@ class Run:
     def wait(self, every: Callable[[Run], None] | None = None, for_s: float | None = None) -> None:
         """Until all queries are done, one has failed, `stop` was called or the time is up; calls `every` meanwhile."""
         deadline = None if for_s is None else time.monotonic() + for_s
+        trouble: PipelineError | None = None
         with self._told_how_it_ends(Fact.ENDED):
             while not self._stopping.is_set() and (self._waiting or any(each.query.isActive for each in self.queries)):
                 if self._failed() is not None or self._lost_query():
@@ -118,8 +133,13 @@ class Run:
                     self._restart()
                 if every is not None:
                     every(self)
+                trouble = _trouble_of(self.upkeep)
+                if trouble is not None:
+                    break
                 self._stopping.wait(_POLL_S)
             self._finish(every)
+            if trouble is not None:
+                raise trouble
 
     def stop(self) -> None:
         self._stopping.set()
@@ -364,6 +384,15 @@ def with_settings(pipeline: Pipeline, **changes: Any) -> Pipeline:
 
 def _trigger(settings: Settings, once: bool) -> dict[str, Any]:
     return {"availableNow": True} if _ends_by_itself(settings, once) else {"processingTime": settings.trigger}
+
+
+def _trouble_of(upkeep: Upkeep | None) -> PipelineError | None:
+    try:
+        if upkeep is not None:
+            upkeep.look()
+    except PipelineError as error:
+        return error
+    return None
 
 
 def _ends_by_itself(settings: Settings, once: bool) -> bool:

@@ -97,7 +97,7 @@ class Clock(Protocol):
         """Whether these are all the rows there will ever be: a batch frame. No timer will ring."""
 
     def ring(self, at_ms: int) -> None:
-        """Call `timer` once the machine's time has passed this."""
+        """Call `timer` once the machine's time has reached this."""
 
     def silence(self, at_ms: int) -> None: ...
 

@@ -120,7 +120,7 @@ class MemoryRun:
             found += self.machine.rows(key, records, self._of(key), self._clock(key, watermark_ms, processing_ms))
         now = watermark_ms if self.machine.time_mode == "EventTime" else processing_ms
         for at, key in sorted(
-            (at, key) for key, ats in self.timers.items() for at in ats if now is not None and at < now
+            (at, key) for key, ats in self.timers.items() for at in ats if now is not None and at <= now
         ):
             found += self.machine.timer(key, at, self._of(key), self._clock(key, watermark_ms, processing_ms))
             self.timers[key].discard(at)

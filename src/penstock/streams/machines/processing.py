@@ -15,9 +15,9 @@ their offsets, from several partitions the oldest first. A row is a dict, or an 
 stream's columns came from; None where the record has no value. What comes out are dicts or dataclasses with the class's
 columns, with the key and the time of the row that they were made of, unless `context.row(..., key=, time=)` says else.
 
-Timers ring by the time of events, once the watermark is past them, or with time = "processing" by the clock; on a batch
-frame each rings once, behind the key's last row. A state with a time to live goes by the clock, so it cannot stand
-beside timers that go by the time of events.
+Timers ring by the time of events, once the watermark has reached them, or with time = "processing" by the clock; on a
+batch frame each rings once, behind the key's last row. A state with a time to live goes by the clock, so it cannot
+stand beside timers that go by the time of events.
 """
 
 from __future__ import annotations

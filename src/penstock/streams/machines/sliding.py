@@ -61,7 +61,7 @@ class SlidingMachine:
         ]
         held = sorted([*held, *new], key=lambda each: each.at_ms)
         if not self.is_final:
-            yield from self._touched(key, held, new, watermark)
+            yield from self._touched(key, held, new, self._starts([Held(*each) for each in before]), watermark)
         elif clock.is_last:
             yield from self._windows(key, held, sorted(self._starts(held)))
         self._keep(held, bell, watermark, states, clock)
@@ -105,13 +105,14 @@ class SlidingMachine:
             starts = (start for start in self._starts(held) if closed <= start + self.size_ms < watermark)
             yield from self._windows(key, held, sorted(starts))
 
-    def _touched(self, key: str, held: list[Held], new: list[Held], watermark: int) -> Iterator[tuple[Any, ...]]:
+    def _touched(
+        self, key: str, held: list[Held], new: list[Held], starts_before: set[int], watermark: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """Windows that have new rows in them, and those that new rows begin behind themselves, with old rows."""
         starts = sorted(start for start in self._starts(held) if start + self.size_ms >= watermark)
-        touched: set[int] = set()
+        touched = set(starts) - starts_before
         for row in new:
-            # Windows that have the row in them, and the one that begins behind it.
-            first, last = bisect_left(starts, row.at_ms - self.size_ms), bisect_right(starts, row.at_ms + 1)
-            touched.update(starts[first:last])
+            touched.update(starts[bisect_left(starts, row.at_ms - self.size_ms) : bisect_right(starts, row.at_ms)])
         yield from self._windows(key, held, sorted(touched))
 
     def _windows(self, key: str, held: list[Held], starts: list[int]) -> Iterator[tuple[Any, ...]]:

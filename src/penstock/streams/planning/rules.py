@@ -125,7 +125,7 @@ def kind_of(topology: Topology, node: Node) -> Kind:
 
 def _kind_of_aggregate(node: Aggregate) -> Kind:
     if node.input_shape is Shape.TABLE:
-        return Kind.MACHINE
+        return Kind.AGGREGATE  # a machine takes rows back; Spark's own sums, counts and averages may stand behind it
     if node.window is None:
         return Kind.AGGREGATE
     if node.window.kind is WindowKind.SLIDING:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.pipelines.pipeline import Settings
+from penstock.pipelines.pipeline import Pipeline, Settings
 from penstock.streams.planning.plan import Plan
+from penstock.streams.running.pipelines import pipeline_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,10 +25,30 @@ class Application(Protocol):
 
 def run(app: Application, master: str | None = None, once: bool = False) -> None:
     """Until it is interrupted (Ctrl-C, SIGTERM) or, with `once`, until it has caught up."""
-    raise NotImplementedError
+    from penstock.pipelines.running.session import open_session
+    from penstock.pipelines.running.signals import stopped_by_signals
+
+    spark = open_session(pipeline_for(app), master)
+    try:
+        current = open_run(spark, app, once=once)
+        with stopped_by_signals(current.stop):
+            current.start()
+            current.wait()
+    finally:
+        spark.stop()
+
+
+def pipeline_for(app: Application) -> Pipeline:
+    return pipeline_of(app.plan(), app.settings)
 
 
 def open_run(spark: SparkSession, app: Application, *, once: bool = False) -> Run:
     """A run in a session that is there, not started: `start` makes what is missing and checks what is there; `wait` as
     of any pipeline's run."""
-    raise NotImplementedError
+    from penstock.pipelines.running.runner import Run, checkpoint_of
+    from penstock.streams.running.checkpoints import CheckpointFiles
+    from penstock.streams.running.upkeep import ApplicationUpkeep
+
+    plan, pipeline = app.plan(), pipeline_for(app)
+    files = CheckpointFiles(spark, checkpoint_of(pipeline))
+    return Run(spark, pipeline, once=once, upkeep=ApplicationUpkeep(plan, pipeline.settings, files))

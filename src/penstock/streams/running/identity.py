@@ -6,13 +6,70 @@ in its partition, and a key moves to another partition when there are more of th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
+from penstock.streams.planning.identity import difference, document_of
 from penstock.streams.planning.plan import Plan
+from penstock.streams.running.checkpoints import Files
+from penstock.streams.topology.errors import StreamsError
 
 FILE_NAME = "topology.json"
+_VERSION = 1
+_QUERIES, _GONE, _PARTITIONS = "queries", "gone", "partitions"
 
 
-def check_identity(checkpoint: str, plan: Plan, table_partitions: Mapping[str, int]) -> None:
+def check_identity(files: Files, plan: Plan, table_partitions: Mapping[str, int]) -> None:
     """StreamsError with the difference where the checkpoint belongs to another topology; else notes this one."""
-    raise NotImplementedError
+    text = files.read(FILE_NAME)
+    before = {} if text is None else _parse(text)
+    after = next_document(before, plan, table_partitions)
+    if after != before:
+        files.write(FILE_NAME, json.dumps(after, indent=1, sort_keys=True))
+
+
+def next_document(before: Mapping[str, Any], plan: Plan, table_partitions: Mapping[str, int]) -> dict[str, Any]:
+    """What is to be noted, from what was. Queries that went are kept: one that comes back finds its old state. Pure."""
+    queries: dict[str, Any] = json.loads(json.dumps(document_of(plan)))
+    were, gone = before.get(_QUERIES, {}), before.get(_GONE, {})
+    back = {name: gone[name] for name in queries if name in gone}
+    lines = difference({**were, **back}, queries)
+    if lines:
+        raise StreamsError(
+            f"{plan.topology.application} is not what its checkpoint is from: {'; '.join(lines)}",
+            "Bring the old topology back; or give the new one another application name and run it beside the old one;"
+            " or start over with `penstock streams reset`.",
+        )
+    counts = before.get(_PARTITIONS, {})
+    check_partitions(plan, counts, table_partitions)
+    went = {name: were[name] for name in were if name not in queries}
+    left = {name: document for name, document in gone.items() if name not in queries}
+    return {
+        "version": _VERSION,
+        _QUERIES: queries,
+        _GONE: {**left, **went},
+        _PARTITIONS: {**counts, **table_partitions},
+    }
+
+
+def check_partitions(plan: Plan, before: Mapping[str, int], now: Mapping[str, int]) -> None:
+    for topic, count in now.items():
+        if before.get(topic, count) != count:
+            raise StreamsError(
+                f"the topic {topic} has {count} partitions, and had {before[topic]} when {plan.topology.application}"
+                " began: keys have moved, and which record of a key is the latest cannot be told",
+                "Start over with `penstock streams reset`, once the producers have written every key anew.",
+            )
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise StreamsError(
+            f"{FILE_NAME} of the checkpoint cannot be read", "It was written by another version, or changed by hand."
+        )
+    return document

@@ -1,11 +1,38 @@
-"""The topics of an application: which there are to be, with what configuration, and how they come and go."""
+"""The topics of an application: which there are to be, with what configuration, and how they come and go.
+
+A changelog is compacted, and nothing else: results of windows have the times of their events, and would go by retention
+when old records are read again, before the query behind them has had them. A repartition topic is kept until it is
+purged (see `purge`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from penstock.streams.planning.plan import Plan, TopicKind
+from penstock.streams.running.pipelines import source_topics
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.nodes import Shape, Sink, Source
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_TIMEOUT_S = 30.0
+# Purging frees whole segments; as Kafka Streams has it for its own.
+_SEGMENT_BYTES = str(50 * 1024 * 1024)
+_CONFIGS: Mapping[TopicKind, Mapping[str, str]] = {
+    TopicKind.CHANGELOG: {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"},
+    TopicKind.REPARTITION: {
+        "cleanup.policy": "delete",
+        "retention.ms": "-1",
+        "retention.bytes": "-1",
+        "segment.bytes": _SEGMENT_BYTES,
+        "message.timestamp.type": "CreateTime",
+    },
+    TopicKind.SINK: {},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +45,96 @@ class PlannedTopic:
 
 def plan_topics(plan: Plan, partitions: Mapping[str, int]) -> tuple[PlannedTopic, ...]:
     """Those that the application writes; `partitions` are those of its sources, by topic. Pure."""
-    raise NotImplementedError
+    most = max(partitions.values(), default=1)
+    cuts = {cut.topic: cut.partitions for cut in plan.cuts.values()}
+    found: dict[str, PlannedTopic] = {}
+    for query in plan.queries:
+        for output in query.outputs:
+            wanted, config = cuts.get(output.topic, 0), _CONFIGS[output.kind]
+            if output.sink:
+                node = plan.topology.node(output.sink)
+                assert isinstance(node, Sink)
+                wanted, config = node.partitions, dict(node.config)
+            if output.topic not in found:
+                found[output.topic] = PlannedTopic(output.topic, output.kind, wanted or most, config)
+    dead = plan.topology.dead_letters
+    if dead is not None and dead not in found:
+        found[dead] = PlannedTopic(dead, TopicKind.SINK, most)
+    return tuple(found.values())
 
 
 def internal_topics(plan: Plan) -> tuple[str, ...]:
     """What `reset` deletes: changelogs and repartition topics. Pure."""
-    raise NotImplementedError
+    return tuple(topic.name for topic in plan_topics(plan, {}) if topic.kind is not TopicKind.SINK)
+
+
+def table_topics(plan: Plan) -> frozenset[str]:
+    """Topics of which the last record of a key counts: more partitions would part a key from its last record. Pure."""
+    tables = {each.topic for each in plan.topology.nodes if isinstance(each, Source) and each.shape is Shape.TABLE}
+    return frozenset(tables | {cut.topic for cut in plan.cuts.values() if cut.shape is Shape.TABLE})
+
+
+def open_admin(settings: Mapping[str, str]) -> AdminClient:
+    from penstock.pipelines.kafka.client_settings import to_librdkafka
+    from penstock.pipelines.topic_writing.clients import open_admin as open_it
+
+    return open_it(to_librdkafka(settings))
+
+
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """Of all topics. PipelineError where nobody answers."""
+    from confluent_kafka import KafkaException
+
+    try:
+        listed = admin.list_topics(timeout=_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise StreamsError(f"the topics cannot be listed: {error.args[0].str()}") from error
+    return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
+
+
+def make_topics(admin: AdminClient, plan: Plan) -> dict[str, int]:
+    """Makes those that are missing; partitions by topic, of all that the application reads and writes."""
+    there = partition_counts(admin)
+    wanted = plan_topics(plan, {name: there[name] for name in source_topics(plan) if name in there})
+    own = {topic.name for topic in wanted}
+    sources = [each.topic for each in plan.topology.nodes if isinstance(each, Source)]
+    missing = [name for name in dict.fromkeys(sources) if name not in there and name not in own]
+    if missing:
+        raise StreamsError(
+            f"the topic {missing[0]} does not exist", "Make it: penstock topic create, or start its producer first."
+        )
+    for topic in wanted:
+        if topic.name not in there:
+            _create(admin, topic)
+    return {name: there[name] for name in sources if name in there} | {
+        topic.name: there.get(topic.name, topic.partitions) for topic in wanted
+    }
+
+
+def _create(admin: AdminClient, topic: PlannedTopic) -> None:
+    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka.admin import NewTopic
+
+    new = NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config))
+    try:
+        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name].result(_TIMEOUT_S)
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            raise StreamsError(f"the topic {topic.name} could not be made: {error.args[0].str()}") from error
+
+
+def delete_topics(admin: AdminClient, names: tuple[str, ...]) -> Iterator[str]:
+    """Says what was done."""
+    from confluent_kafka import KafkaError, KafkaException
+
+    if not names:
+        return
+    for name, answer in admin.delete_topics(list(names), request_timeout=_TIMEOUT_S).items():
+        try:
+            answer.result(_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise StreamsError(f"the topic {name} could not be deleted: {error.args[0].str()}") from error
+            yield f"there was no topic {name}"
+        else:
+            yield f"deleted the topic {name}"

@@ -1,6 +1,6 @@
-"""Asks for the rows of a store, in Python: over HTTP, or from the changelog itself.
+"""Asks for the rows of stores, in Python: over HTTP, or from the changelog itself.
 
-client = StoreClient("http://localhost:8084")
+client = StoreClient("http://localhost:8084")                     # several servers: separated by commas
 client.get("per-country", "DE")                                   # Row(key="DE", value={"count": 3}, ...) or None
 with open_store("payments", "per-country", bootstrap_servers="localhost:9092") as store:
     store.get("DE"), list(store.range(prefix="D")), list(store.windows("DE", start_ms=0))
@@ -8,22 +8,49 @@ with open_store("payments", "per-country", bootstrap_servers="localhost:9092") a
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final
 
-from penstock.streams.stores.rows import Row, StoreState
+from penstock.client.registry.errors import RegistryAnswerError, RegistryClientError
+from penstock.client.registry.settings import URL, RegistrySettings
+from penstock.client.registry.transport import Query, RegistryTransport, path_of
+from penstock.client.retrying import RetryPolicy
+from penstock.streams.stores.errors import StoreError
+from penstock.streams.stores.rows import OneStore, Row, StoreSource, StoreState, position_of, row_of, state_of
+
+__all__ = ["OneStore", "Row", "StoreClient", "StoreError", "StoreSource", "StoreState", "open_store"]
+
+# The server waits for a minute at most; its answer comes after that.
+_TIMEOUT_S: Final = 70.0
+# A server that is not ready is asked once: the caller decides how long to wait. The next server is asked at once.
+_ONCE: Final = RetryPolicy(patience_s=0, first_pause_s=0, longest_pause_s=0, attempts=1)
+_PAGE: Final = 1_000
+# Segments of a path that mean something else.
+_NO_SEGMENTS: Final = ("", ".", "..")
+_LOGINS: Final = ("basic.auth.", "bearer.auth.", "sasl.")
 
 
-class StoreSource(Protocol):
-    """Stores of one application. `min_position` (partition: offset) waits for up to `wait_s` until the store has read
-    everything before these offsets; StoreError if it has not."""
+class StoreClient:
+    """A `StoreSource`, for several threads. Connections are kept, and the server that answered last is asked first.
+    `settings`: `basic.auth.user.info` (user:password), `bearer.auth.token`, `ssl.*`. Raises StoreError."""
 
-    def stores(self) -> list[StoreState]: ...
+    def __init__(self, url: str, settings: Mapping[str, str] | None = None) -> None:
+        """Connects to nobody yet. Raises ConfigError."""
+        given = settings or {}
+        properties = {name: text for name, text in given.items() if name.startswith(_LOGINS)}
+        properties |= {f"schema.registry.{name}": text for name, text in given.items() if name.startswith("ssl.")}
+        read = RegistrySettings.of_properties({**properties, URL: url})
+        self._transport = RegistryTransport(dataclasses.replace(read, timeout_s=_TIMEOUT_S), retries=_ONCE)
+
+    def stores(self) -> list[StoreState]:
+        return [state_of(each) for each in self._get("/stores", {})["stores"]]
 
     def get(
         self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
-    ) -> Row | None: ...
+    ) -> Row | None:
+        return self.get_many(store, [key], min_position=min_position, wait_s=wait_s)[0]
 
     def get_many(
         self,
@@ -32,50 +59,66 @@ class StoreSource(Protocol):
         *,
         min_position: Mapping[int, int] | None = None,
         wait_s: float | None = None,
-    ) -> list[Row | None]: ...
+    ) -> list[Row | None]:
+        body: dict[str, Any] = {"keys": list(keys)}
+        if min_position:
+            body["min_position"] = {str(partition): offset for partition, offset in min_position.items()}
+        if wait_s is not None:
+            body["wait"] = wait_s
+        try:
+            found = self._transport.post(path_of("stores", store, "keys"), body)
+        except RegistryClientError as error:
+            raise _explained(error) from None
+        position = position_of(found["position"])
+        return [None if row is None else row_of(row, position) for row in found["rows"]]
 
     def range(
         self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:
-        """In the order of keys, both ends included."""
-        ...
+        """Pages are asked for as they are needed. Each page is of one moment, all of them together are not."""
+        query = {"from": _text(first), "to": _text(last), "prefix": prefix}
+        return self._pages(path_of("stores", store, "keys"), query, "rows", limit)
 
-    def windows(self, store: str, key: Any, *, start_ms: int | None = None, end_ms: int | None = None) -> Iterator[Row]:
-        """Windows of a key that begin from `start_ms` to `end_ms`, both included, the oldest first."""
-        ...
-
-    def close(self) -> None: ...
-
-
-class OneStore:
-    """One store of a source: what `app.query` returns."""
-
-    def __init__(self, source: StoreSource, store: str) -> None:
-        self._source = source
-        self._store = store
-
-    def get(self, key: Any, **more: Any) -> Row | None:
-        return self._source.get(self._store, key, **more)
-
-    def get_many(self, keys: Sequence[Any], **more: Any) -> list[Row | None]:
-        return self._source.get_many(self._store, keys, **more)
-
-    def range(self, **more: Any) -> Iterator[Row]:
-        return self._source.range(self._store, **more)
-
-    def windows(self, key: Any, **more: Any) -> Iterator[Row]:
-        return self._source.windows(self._store, key, **more)
+    def windows(
+        self, store: str, key: Any = None, *, start_ms: int | None = None, end_ms: int | None = None
+    ) -> Iterator[Row]:
+        text = None if key is None else json.dumps(key) if key in _NO_SEGMENTS else _text(key)
+        path = path_of("stores", store, "windows", *([] if text is None else [text]))
+        return self._pages(path, {"from": start_ms, "to": end_ms}, "windows", None)
 
     def close(self) -> None:
-        self._source.close()
+        self._transport.close()
 
-    def __enter__(self) -> Self:
-        return self
+    def _pages(self, path: str, query: Query, name: str, limit: int | None) -> Iterator[Row]:
+        after, left = None, limit
+        while left is None or left > 0:
+            page = self._get(path, {**query, "limit": _PAGE if left is None else min(_PAGE, left), "after": after})
+            position = position_of(page["position"])
+            yield from (row_of(row, position) for row in page[name])
+            after = page["next"]
+            if after is None:
+                return
+            left = None if left is None else left - len(page[name])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _get(self, path: str, query: Query) -> Any:
+        try:
+            return self._transport.get(path, query)
+        except RegistryClientError as error:
+            raise _explained(error) from None
+
+
+def _text(key: Any) -> str | None:
+    """A key as a URL has it."""
+    if key is None or isinstance(key, str):
+        return key
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+
+
+def _explained(error: RegistryClientError) -> StoreError:
+    if isinstance(error, RegistryAnswerError):
+        return StoreError(error.status, error.message.replace("the registry answers", "the server answers"))
+    reason = str(error).replace("no schema registry answers", "no server of stores answers")
+    return StoreError(503, reason, "Start one: penstock streams serve APP")
 
 
 def open_store(
@@ -87,5 +130,11 @@ def open_store(
     settings: Mapping[str, str] | None = None,
 ) -> OneStore:
     """By `url`: asks a server (`penstock streams serve`). By `bootstrap_servers`: reads the changelog itself, which
-    takes as long as it is large; `settings` are of the client, by Kafka's names."""
-    raise NotImplementedError
+    takes as long as it is large; `settings` are of the client, by Kafka's names or librdkafka's."""
+    if url:
+        return OneStore(StoreClient(url, settings), store)
+    if not bootstrap_servers:
+        raise ValueError("either url or bootstrap_servers is needed")
+    from penstock.streams.stores.direct import DirectStores  # a client of a server does without
+
+    return OneStore(DirectStores(application, bootstrap_servers, settings, only=[store]), store)

@@ -70,6 +70,18 @@ class Replica:
         for store in list(self.following.stores.values()):
             await store.wait_for({})
 
+    async def wait_ready_or_failed(self) -> None:
+        """Raises ReplicaError."""
+        ready, failed = asyncio.create_task(self.wait_ready()), asyncio.create_task(self.wait_failed())
+        try:
+            await asyncio.wait([ready, failed], return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                failed.result()
+        finally:
+            ready.cancel()
+            failed.cancel()
+            await asyncio.gather(ready, failed, return_exceptions=True)
+
     async def wait_failed(self) -> None:
         """Ends with ReplicaError, or never."""
         try:

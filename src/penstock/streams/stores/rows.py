@@ -1,10 +1,12 @@
-"""What is answered: rows of stores, and where stores stand."""
+"""What stores can be asked for in Python, whoever answers, and what they answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,3 +29,93 @@ class StoreState:
     rows: int
     position: Mapping[int, int]
     lag: int | None  # records behind; None while no broker has told
+
+
+def position_of(given: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): offset for partition, offset in given.items()}
+
+
+def row_of(row: Mapping[str, Any], position: Mapping[int, int]) -> Row:
+    """From an answer's JSON: a row, or a window. A value that is no JSON is bytes."""
+    key, start, end = row["key"], row.get("start"), row.get("end")
+    if start is None and isinstance(key, dict) and key.keys() == {"key", "start", "end"}:
+        key, start, end = key["key"], key["start"], key["end"]
+    value = base64.b64decode(row["base64"]) if "base64" in row else row["value"]
+    return Row(key, value, row["timestamp"], row["partition"], row["offset"], position, start, end)
+
+
+def state_of(state: Mapping[str, Any]) -> StoreState:
+    return StoreState(
+        state["name"],
+        state["topic"],
+        state["state"] == "ready",
+        state["rows"],
+        position_of(state["position"]),
+        state["lag"],
+    )
+
+
+class StoreSource(Protocol):
+    """Stores of one application. `min_position` (partition: offset) waits for up to `wait_s` until the store has read
+    everything before these offsets; StoreError if it has not."""
+
+    def stores(self) -> list[StoreState]: ...
+
+    def get(
+        self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
+    ) -> Row | None: ...
+
+    def get_many(
+        self,
+        store: str,
+        keys: Sequence[Any],
+        *,
+        min_position: Mapping[int, int] | None = None,
+        wait_s: float | None = None,
+    ) -> list[Row | None]: ...
+
+    def range(
+        self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        """In the order of keys, both ends included."""
+        ...
+
+    def windows(
+        self, store: str, key: Any = None, *, start_ms: int | None = None, end_ms: int | None = None
+    ) -> Iterator[Row]:
+        """Windows of a key (None: of all keys) that begin from `start_ms` to `end_ms`, both included; the oldest is
+        the first."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class OneStore:
+    """One store of a source: what `app.query` returns."""
+
+    def __init__(self, source: StoreSource, store: str) -> None:
+        self._source = source
+        self._store = store
+
+    def get(self, key: Any, **more: Any) -> Row | None:
+        return self._source.get(self._store, key, **more)
+
+    def get_many(self, keys: Sequence[Any], **more: Any) -> list[Row | None]:
+        return self._source.get_many(self._store, keys, **more)
+
+    def range(self, **more: Any) -> Iterator[Row]:
+        return self._source.range(self._store, **more)
+
+    def windows(self, key: Any = None, **more: Any) -> Iterator[Row]:
+        return self._source.windows(self._store, key, **more)
+
+    def close(self) -> None:
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

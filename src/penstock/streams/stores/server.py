@@ -136,15 +136,10 @@ class StoresServer:
         await self._contact()
         if self._replica is None:
             return "no broker answers yet"
-        ready, failed = asyncio.create_task(self._replica.wait_ready()), asyncio.create_task(self.wait_failed())
         try:
-            await asyncio.wait([ready, failed], return_when=asyncio.FIRST_COMPLETED)
-            if failed.done():
-                failed.result()
-        finally:
-            ready.cancel()
-            failed.cancel()
-            await asyncio.gather(ready, failed, return_exceptions=True)
+            await self._replica.wait_ready_or_failed()
+        except ReplicaError as error:
+            raise ServiceError(str(error)) from None
         if not self._replica.following.stores:
             return f"there is no topic {self._settings.application}-*-changelog yet"
         return ""

@@ -59,6 +59,11 @@ class TopologyTest:
         self._closing.callback(self._engine.close)
         self._next_ms = 0
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The topics that the application reads."""
+        return tuple(self._topics.sources)
+
     def pipe(self, topic: str, rows: Iterable[Any]) -> None:
         """Writes rows to a topic that the application reads: see `records` for what a row is.
 

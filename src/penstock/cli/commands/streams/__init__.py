@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock.cli.commands.streams.query import query
+from penstock.cli.commands.streams.running import describe, reset, run
 from penstock.cli.commands.streams.serve import serve
 
 app = typer.Typer(
@@ -13,6 +14,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
+    run,
+    describe,
+    reset,
     serve,
     query,
 ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from penstock.cli.commands.streams.reference import find_application
 from penstock.cli.errors import UsageError
+from penstock.cli.options import with_groups
 from penstock.cli.services.start_properties import start_properties
 
 # Threads that write and threads that answer share one interpreter. Python's 5 ms between turns would be the whole of
@@ -18,17 +20,15 @@ from penstock.cli.services.start_properties import start_properties
 _TURN_S = 0.0005
 
 
-def serve(
-    application: Annotated[
-        str, typer.Argument(metavar="APP", help="An application id, or FILE[:NAME] of an application.")
-    ],
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
     listen: Annotated[
         str | None,
         typer.Option(
             metavar="HOST:PORT",
             help="Where callers connect (listeners); port 0 takes a free one. [default: 127.0.0.1:8084]",
         ),
-    ] = None,
+    ] = None
     bootstrap_server: Annotated[
         str | None,
         typer.Option(
@@ -38,27 +38,35 @@ def serve(
             metavar="HOST:PORT,...",
             help="Brokers to begin with (bootstrap.servers).  [default: $PENSTOCK_BOOTSTRAP]",
         ),
-    ] = None,
+    ] = None
     data: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
             help="Where copies of stores are kept. Without it each start reads the changelogs from their beginning.",
         ),
-    ] = None,
+    ] = None
     command_config: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Property file with client settings, as Kafka's tools take it (client.*)."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Property file with settings of the server.")
-    ] = None,
+    ] = None
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="Property file with settings of the server.")] = (
+        None
+    )
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Open to everybody, also on an address other than loopback.")
+    ] = False
+
+
+@with_groups
+def serve(
+    application: Annotated[
+        str, typer.Argument(metavar="APP", help="An application id, or FILE[:NAME] of an application.")
+    ],
+    options: ServeOptions,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting; beats everything else.")
     ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Open to everybody, also on an address other than loopback.")
-    ] = False,
 ) -> None:
     """Answer for the state of an application over HTTP, until SIGTERM or Ctrl-C.
 
@@ -71,13 +79,13 @@ def serve(
         named = {
             "application.id": found.id,
             "penstock.streams.stores": ",".join(found.stores) or None,
-            "listeners": listen,
-            "bootstrap.servers": bootstrap_server,
-            "penstock.streams.data.dir": None if data is None else str(data),
-            "penstock.http.insecure": "true" if insecure else None,
+            "listeners": options.listen,
+            "bootstrap.servers": options.bootstrap_server,
+            "penstock.streams.data.dir": None if options.data is None else str(options.data),
+            "penstock.http.insecure": "true" if options.insecure else None,
         }
         properties = start_properties(
-            config, command_config, named, set_, client_prefix="client.", servers="bootstrap.servers"
+            options.config, options.command_config, named, set_, client_prefix="client.", servers="bootstrap.servers"
         )
         code = _run(properties)
     except ConfigError as error:

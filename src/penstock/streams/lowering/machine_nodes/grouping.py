@@ -167,14 +167,16 @@ def _of_array(function: str, at: str, kind: DataType, total: DataType) -> Column
 
     given = F.transform(column(_MEMBERS), lambda member: member.getField(at))
     values = F.filter(given, lambda value: value.isNotNull())
+    if function == "collect_list":
+        return values
     count = F.size(values)
     summed = F.aggregate(values, F.lit(0).cast(total), lambda one, other: (one + other.cast(total)).cast(total))
     made = {
         "count": lambda: count,
-        "collect_list": lambda: values,
         "min": lambda: F.array_min(values),
         "max": lambda: F.array_max(values),
         "sum": lambda: F.when(count > 0, summed),
         "avg": lambda: F.when(count > 0, summed / count),
     }[function]()
-    return made.cast(kind)
+    # Values as they are have their type already; Spark refuses to cast a struct in a list to one that is never null.
+    return made if function in ("collect_list", "min", "max") else made.cast(kind)

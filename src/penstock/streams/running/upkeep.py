@@ -1,0 +1,58 @@
+"""What an application needs before its queries start, and now and then while they run."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.kafka.offsets_json import Offsets
+from penstock.pipelines.pipeline import Settings
+from penstock.streams.planning.plan import Plan
+from penstock.streams.running.checkpoints import Files
+from penstock.streams.running.identity import check_identity, check_partitions
+from penstock.streams.running.purge import PURGE_EVERY_S, purge, purgeable
+from penstock.streams.running.topics import make_topics, open_admin, partition_counts, table_topics
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+logger = logging.getLogger(__name__)
+
+
+class ApplicationUpkeep:
+    """For one run, on its thread."""
+
+    def __init__(self, plan: Plan, settings: Settings, files: Files, now: Callable[[], float] = time.monotonic) -> None:
+        self._plan = plan
+        self._settings = settings
+        self._files = files
+        self._now = now
+        self._next = 0.0
+        self._admin: AdminClient | None = None
+        self._table_partitions: dict[str, int] = {}
+        self._purged: Offsets = {}
+
+    def prepare(self) -> None:
+        """Makes the topics that are missing, and refuses a checkpoint of another topology. PipelineError."""
+        self._admin = open_admin({**self._settings.kafka, "bootstrap.servers": self._settings.bootstrap_servers})
+        tables, counts = table_topics(self._plan), make_topics(self._admin, self._plan)
+        self._table_partitions = {name: count for name, count in counts.items() if name in tables}
+        check_identity(self._files, self._plan, self._table_partitions)
+        self._next = self._now() + PURGE_EVERY_S
+
+    def look(self) -> None:
+        """Purges, and raises PipelineError where the run must not go on."""
+        if self._admin is None or self._now() < self._next:
+            return
+        self._next = self._now() + PURGE_EVERY_S
+        purge(self._admin, purgeable(self._files, self._plan), self._purged)
+        try:
+            counts = partition_counts(self._admin)
+        except PipelineError as error:  # the sources have patience of their own
+            logger.warning("%s", error.message)
+            return
+        there = {name: counts[name] for name in self._table_partitions if name in counts}
+        check_partitions(self._plan, self._table_partitions, there)

@@ -1,0 +1,169 @@
+"""Stores read from their changelogs by the caller's own process: no server, and a copy for as long as it is open.
+
+Opening waits until the changelogs were read to their ends; then they are followed, on a thread of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from penstock.client.addresses import parse_servers
+from penstock.client.brokers import Brokers
+from penstock.client.security import client_security, kafka_properties
+from penstock.core.clock import SystemClock
+from penstock.core.loops import LoopThread
+from penstock.protocol.errors import ApiError
+from penstock.streams.stores.answers import row_of as shown_row
+from penstock.streams.stores.answers import state_of as shown_state
+from penstock.streams.stores.answers import window_of
+from penstock.streams.stores.asking import Patience
+from penstock.streams.stores.errors import StoreError
+from penstock.streams.stores.keys import Cursor, NotJsonError, key_of
+from penstock.streams.stores.reading import Found, KeyRange, Moment, Page, TimeRange
+from penstock.streams.stores.replica import Replica, ReplicaError, Subject
+from penstock.streams.stores.rows import Row, StoreState, position_of, row_of, state_of
+
+T = TypeVar("T")
+_PAGE: Final = 1_000
+_LISTING_S: Final = 5.0
+_PATIENCE_S: Final = 10.0
+
+
+class DirectStores:
+    """A `StoreSource`. Raises StoreError."""
+
+    def __init__(
+        self,
+        application: str,
+        bootstrap_servers: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        only: Iterable[str] = (),
+    ) -> None:
+        """Raises ConfigError, CredentialsError and OSError too."""
+        servers = parse_servers(bootstrap_servers)
+        security = client_security(kafka_properties(settings or {}))
+        self._directory = tempfile.TemporaryDirectory(prefix="penstock-stores-")
+        self._thread = LoopThread("stores")
+        self._brokers = Brokers(servers, security, client_id="penstock-stores", patience_s=_PATIENCE_S)
+        self._replica: Replica | None = None
+        try:
+            self._thread.call(self._open(application, frozenset(only)))
+        except BaseException:
+            self.close()
+            raise
+
+    async def _open(self, application: str, only: frozenset[str]) -> None:
+        try:
+            told = await self._brokers.metadata([])
+        except ApiError as error:
+            raise StoreError(503, f"the brokers refuse: {error.message}") from None
+        subject = Subject(application, told.cluster_id or "unknown", only)
+        try:
+            self._replica = await Replica.open(
+                self._brokers, subject, Path(self._directory.name), SystemClock().now_ms, _LISTING_S
+            )
+            await self._replica.wait_ready_or_failed()
+        except ReplicaError as error:
+            raise StoreError(500, str(error)) from None
+
+    def close(self) -> None:
+        if self._replica is not None:
+            self._thread.call(self._replica.close())
+            self._replica = None
+        self._thread.call(self._brokers.close())
+        self._thread.stop()
+        self._directory.cleanup()
+
+    # ------------------------------------------------------------------------------------ questions
+
+    def stores(self) -> list[StoreState]:
+        stores = self._open_replica.following.stores
+        return [state_of(_plain(shown_state(each))) for _, each in sorted(stores.items())]
+
+    def get(
+        self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
+    ) -> Row | None:
+        return self.get_many(store, [key], min_position=min_position, wait_s=wait_s)[0]
+
+    def get_many(
+        self,
+        store: str,
+        keys: Sequence[Any],
+        *,
+        min_position: Mapping[int, int] | None = None,
+        wait_s: float | None = None,
+    ) -> list[Row | None]:
+        try:
+            stored = [key_of(key) for key in keys]
+        except NotJsonError as error:
+            raise StoreError(400, f"a key is no JSON: {error}") from None
+        patience = Patience(min_position or {}, wait_s)
+        moment, found = self._ask(self._open_replica.asking.get_all(store, stored, patience))
+        return [None if each is None else _row(shown_row(each), moment) for each in found]
+
+    def range(
+        self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
+    ) -> Iterator[Row]:
+        wanted = KeyRange(_text(first), _text(last), prefix)
+        asking = self._open_replica.asking
+
+        def ask(size: int, after: Cursor | None) -> Page:
+            return self._ask(asking.keys(store, wanted, size, after, Patience({})))
+
+        return _pages(ask, shown_row, limit)
+
+    def windows(
+        self, store: str, key: Any = None, *, start_ms: int | None = None, end_ms: int | None = None
+    ) -> Iterator[Row]:
+        usual = TimeRange()
+        times = TimeRange(usual.first_ms if start_ms is None else start_ms, usual.last_ms if end_ms is None else end_ms)
+        asking = self._open_replica.asking
+
+        def ask(size: int, after: Cursor | None) -> Page:
+            return self._ask(asking.windows(store, _text(key), times, size, after, Patience({})))
+
+        return _pages(ask, lambda found: window_of(found, with_key=True), None)
+
+    @property
+    def _open_replica(self) -> Replica:
+        if self._replica is None:
+            raise StoreError(503, "the stores are closed")
+        return self._replica
+
+    def _ask(self, question: Coroutine[Any, Any, T]) -> T:
+        return self._thread.call(question)
+
+
+def _pages(
+    ask: Callable[[int, Cursor | None], Page], show: Callable[[Found], dict[str, Any]], limit: int | None
+) -> Iterator[Row]:
+    after, left = None, limit
+    while left is None or left > 0:
+        page = ask(_PAGE if left is None else min(_PAGE, left), after)
+        yield from (_row(show(found), page.moment) for found in page.rows)
+        after = page.next
+        if after is None:
+            return
+        left = None if left is None else left - len(page.rows)
+
+
+def _row(shown: dict[str, Any], moment: Moment) -> Row:
+    return row_of(_plain(shown), position_of(json.loads(moment.position)))
+
+
+def _plain(shown: dict[str, Any]) -> Any:
+    """As a client of the server reads it, so that both ways give the same."""
+    return json.loads(msgspec.json.encode(shown))
+
+
+def _text(key: Any) -> str | None:
+    if key is None or isinstance(key, str):
+        return key
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
