@@ -81,6 +81,12 @@ def load_answers(name: str) -> dict[str, list[Record]]:
     return {topic: [Record(**record) for record in records] for topic, records in file.items()}
 
 
+def kafka_answers(case: Case) -> dict[str, dict[str, Any]]:
+    """What can be compared of each output."""
+    answers = load_answers(case.name)
+    return {topic: comparable(output, answers[topic]) for topic, output in case.outputs.items()}
+
+
 def answers_text(answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """A line per record, so that a difference is seen in a diff."""
     topics = [
