@@ -16,9 +16,10 @@ from penstock.streams.planning.members import closure, path
 from penstock.streams.planning.plan import Cut, Output, Plan, Query, TopicKind
 from penstock.streams.planning.rules import MACHINES, MODES, RULES, STATEFUL, TIMED, Kind, kind_of
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.graces import delay_ms
+from penstock.streams.topology.graces import grace_ms
 from penstock.streams.topology.names import changelog_topic, repartition_topic
 from penstock.streams.topology.nodes import (
+    Deduplicate,
     Node,
     Peek,
     Repartition,
@@ -224,7 +225,7 @@ def _watermarks(graph: _Graph, inside: tuple[Node, ...], cuts: set[str]) -> dict
     for node in inside:
         if graph.kinds[node.name] not in TIMED:
             continue
-        delay = delay_ms(graph.topology, node)
+        delay = node.within_ms if isinstance(node, Deduplicate) else grace_ms(graph.topology, node) or 0
         for read in _read_by(graph, node, names, cuts):
             delays[read] = max(delay, delays.get(read, 0))
     return dict(sorted(delays.items()))

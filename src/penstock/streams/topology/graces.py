@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.nodes import Aggregate, Deduplicate, Fold, Node, Process, Source, StreamJoin, Topology
+from penstock.streams.topology.nodes import Aggregate, Fold, Node, Process, Source, StreamJoin, Topology
 from penstock.streams.topology.shapes import ancestors
-from penstock.streams.topology.windows import JoinWindow, Window, WindowKind
+from penstock.streams.topology.windows import JoinWindow, Window
 
 
 def window_of(node: Node) -> Window | JoinWindow | None:
@@ -36,22 +36,6 @@ def grace_ms(topology: Topology, node: Node) -> int | None:
     if window is not None and window.grace_ms is not None:
         return window.grace_ms
     return max(_graces(topology, node), default=None)
-
-
-def delay_ms(topology: Topology, node: Node) -> int:
-    """How far Spark's watermark stays behind the newest row, so that a row counts as long as its window is open.
-
-    Spark drops the rows of a join by their own time, and a row's window goes on for `after` (the right's: `before`).
-    Spark closes a session when the watermark comes to its end, Kafka Streams when the time is past it."""
-    grace = grace_ms(topology, node) or 0
-    match node:
-        case Deduplicate():
-            return node.within_ms
-        case StreamJoin():
-            return grace + max(node.window.before_ms, node.window.after_ms)
-        case Aggregate(window=Window(kind=WindowKind.SESSION)):
-            return grace + 1
-    return grace
 
 
 def _graces(topology: Topology, node: Node) -> Iterator[int]:
