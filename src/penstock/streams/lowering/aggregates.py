@@ -50,6 +50,8 @@ def _aggregate(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
         keyed, aggregates = _cogrouped(node, inputs), _sided(node)
     by = [column(_GROUP), *([] if node.window is None else [_window_of(node.window).alias(_WINDOW)])]
     counted = keyed.groupBy(*by).agg(*(each.alias(name) for name, each in aggregates), *_ours())
+    if node.window is not None and node.window.kind is WindowKind.HOPPING:
+        counted = counted.where(f"{_WINDOW}.start >= timestamp_millis(0)")  # Kafka's windows begin with 1970
     return _result(counted, group, [name for name, _ in aggregates], node.window)
 
 

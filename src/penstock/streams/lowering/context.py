@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.topology.shapes import ancestors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,6 +41,8 @@ class Context:
             self.known[what] = find()
         return self.known[what]
 
-    def watermark_ms(self, name: str) -> int | None:
-        """Of rows of this source or cut, in this query."""
-        return None if self.query is None else self.query.watermarks_ms.get(name)
+    def delay_ms(self, node: str) -> int:
+        """How late rows of a node may be, as the plan says of the sources and cuts that they come from."""
+        delays = {} if self.query is None else self.query.watermarks_ms
+        names = (node, *(each.name for each in ancestors(self.plan.topology, node)))
+        return max((delays[name] for name in names if name in delays), default=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.streams.lowering.columns import column, columns, expression
+from penstock.streams.lowering.watermarks import EVENT_TIME, with_event_time
 from penstock.streams.topology.nodes import KEY, NULL, OFFSET, PARTITION, TIMESTAMP, Deduplicate
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ def lower_deduplicate(node: Deduplicate, inputs: list[DataFrame], context: Conte
         "*", *(each.alias(name) for each, name in zip(chosen, names, strict=True))
     )
     if rows.isStreaming:
-        return valued.dropDuplicatesWithinWatermark(names).drop(*names)
+        timed = with_event_time(valued, max(node.within_ms, context.delay_ms(node.inputs[0])))
+        return timed.dropDuplicatesWithinWatermark(names).drop(*names, EVENT_TIME)
     return _first_in_batch(valued, rows.columns, names, node.within_ms)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.steps.registries import free_names
 from penstock.streams.lowering.columns import column, columns, value_names
+from penstock.streams.lowering.watermarks import EVENT_TIME, with_event_time
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     KEY,
@@ -19,6 +20,7 @@ from penstock.streams.topology.nodes import (
     StreamJoin,
     TableJoin,
 )
+from penstock.streams.topology.windows import JoinWindow
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 _LEFT, _RIGHT = "_left", "_right"
-_SIDE = "_side"
+_SIDE, _KEYLESS = "_side", "_keyless"
 _HOW = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 
 
@@ -54,14 +56,18 @@ def lower_stream_join(node: StreamJoin, inputs: list[DataFrame], context: Contex
     left, right = inputs
     check_keys(node.name, left, right)
     sides = []
-    for rows, side, is_kept in ((left, _LEFT, node.how != "inner"), (right, _RIGHT, node.how == "outer")):
+    for number, (rows, is_kept) in enumerate(((left, node.how != "inner"), (right, node.how == "outer"))):
         valued = rows.where(~column(NULL))
-        sides.append((valued if is_kept else valued.where(column(KEY).isNotNull())).alias(side))
+        kept = valued if is_kept else valued.where(column(KEY).isNotNull())
+        # In streams Spark takes null keys for equal, if it is not told what else they differ in.
+        told = kept.withColumn(_KEYLESS, F.when(column(KEY).isNull(), F.lit(number + 1)).otherwise(F.lit(0)))
+        delay_ms = join_delay_ms(node.window, context.delay_ms(node.inputs[number]))
+        sides.append(with_event_time(told, delay_ms).alias((_LEFT, _RIGHT)[number]))
     window = node.window
     condition = F.expr(
-        f"{_LEFT}.{KEY} = {_RIGHT}.{KEY}"
-        f" AND {_RIGHT}.{TIMESTAMP} >= {_LEFT}.{TIMESTAMP} - INTERVAL {window.before_ms} MILLISECONDS"
-        f" AND {_RIGHT}.{TIMESTAMP} <= {_LEFT}.{TIMESTAMP} + INTERVAL {window.after_ms} MILLISECONDS"
+        f"{_LEFT}.{KEY} = {_RIGHT}.{KEY} AND {_LEFT}.{_KEYLESS} = {_RIGHT}.{_KEYLESS}"
+        f" AND {_RIGHT}.{EVENT_TIME} >= {_LEFT}.{EVENT_TIME} - INTERVAL {window.before_ms} MILLISECONDS"
+        f" AND {_RIGHT}.{EVENT_TIME} <= {_LEFT}.{EVENT_TIME} + INTERVAL {window.after_ms} MILLISECONDS"
     )
     joined = sides[0].join(sides[1], condition, _HOW[node.how])
     lefts, rights = value_names(left), value_names(right)
@@ -76,6 +82,12 @@ def lower_stream_join(node: StreamJoin, inputs: list[DataFrame], context: Contex
         F.greatest(*both[PARTITION]).alias(PARTITION),
         F.greatest(*both[OFFSET]).alias(OFFSET),
     )
+
+
+def join_delay_ms(window: JoinWindow, grace_ms: int) -> int:
+    """How late a row may be: as long as its own window is open. Spark leaves out what is later, and waits so long
+    with rows that have found nobody; Kafka waits for the grace alone and may tell of such a row twice."""
+    return grace_ms + max(window.before_ms, window.after_ms, 0)
 
 
 def _of(side: str, name: str) -> Column:

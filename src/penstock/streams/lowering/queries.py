@@ -10,8 +10,9 @@ from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
 from penstock.streams.lowering.context import Context, Read
 from penstock.streams.lowering.encoding import sink_records
 from penstock.streams.lowering.internal_json import from_records, to_records
-from penstock.streams.lowering.sources import judged_rows, source_rows, with_watermark
+from penstock.streams.lowering.sources import judged_rows, source_rows
 from penstock.streams.lowering.table import LOWERINGS
+from penstock.streams.lowering.watermarks import with_watermark
 from penstock.streams.planning.plan import Output, Query, TopicKind
 from penstock.streams.topology.nodes import Node, Sink, Source, StreamTableJoin
 

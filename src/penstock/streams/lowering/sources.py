@@ -10,6 +10,7 @@ from penstock.pipelines.dead_letters import ERROR, SOURCE, good_or_fail, only_go
 from penstock.pipelines.steps.parsing import keep_source
 from penstock.streams.lowering.columns import column
 from penstock.streams.lowering.decoding import Decoding, Part, decoding
+from penstock.streams.lowering.watermarks import with_watermark
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, OFFSET, PARTITION, TIMESTAMP, Shape, Source
 
 if TYPE_CHECKING:
@@ -28,13 +29,6 @@ def source_rows(node: Source, records: DataFrame, context: Context) -> DataFrame
     if node.shape is Shape.TABLE:
         rows = rows.where(column(KEY).isNotNull())
     return with_watermark(rows, node.name, context)
-
-
-def with_watermark(rows: DataFrame, name: str, context: Context) -> DataFrame:
-    delay_ms = context.watermark_ms(name)
-    if delay_ms is None or not context.is_streaming:
-        return rows
-    return rows.withWatermark(TIMESTAMP, f"{delay_ms} milliseconds")
 
 
 def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame:
