@@ -78,10 +78,12 @@ class Streams:
         key: Format = AS_TEXT,
         value: Format,
         time: str | None = None,
+        grace: Duration | None = None,
         store: str | None = None,
         name: str | None = None,
     ) -> Table:
-        """A topic of which the last record of each key counts; one without a value deletes the key."""
+        """A topic of which the last record of each key counts; one without a value deletes the key. `grace` is for
+        windows over its changes, as a stream's."""
         node = Source(
             self._draft.name_by_topic("from", topic, name),
             (),
@@ -90,6 +92,7 @@ class Streams:
             check_readable(value, f"the value of {topic}"),
             Shape.TABLE,
             time=time,
+            grace_ms=None if grace is None else duration_ms(grace, f"the grace of {topic}"),
         )
         table = Table(self._draft, self._draft.add(node), value.row_type)
         return table if store is None else table.store(store)

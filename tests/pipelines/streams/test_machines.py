@@ -155,7 +155,7 @@ def test_windows_and_folds_by_machines_are_as_kafka_has_them_when_the_frame_is_a
 @pytest.fixture
 def steps(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """A query over files: a function that adds rows and gives what came out, batch by batch."""
-    queries = []
+    queries: list[Any] = []
     for key, value in STATE_STORE.items():
         spark.conf.set(key, value)
 

@@ -17,7 +17,9 @@ class Click:
 
 
 class Clicks:
-    def __init__(self, name: str = "payments", grace: str | None = "10 minutes", dead_letters: str | None = None) -> None:
+    def __init__(
+        self, name: str = "payments", grace: str | None = "10 minutes", dead_letters: str | None = None
+    ) -> None:
         self.app = Streams(name, dead_letters=dead_letters)
         self.clicks: Stream = self.app.stream("clicks", value=json(Click), time="at", grace=grace)
         self.users: Table = self.app.table("users", value=json("country string"))

@@ -18,7 +18,8 @@ class Timed(Processor):
         return None
 
 
-REFUSED: dict[str, tuple[Callable[[Clicks], Any], str]] = {
+# Typed as loosely as authors who do not check types.
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a name twice": (lambda _: [_.clicks.filter("true", name="a"), _.clicks.peek(by_hand, name="a")], "called 'a'"),
     "a name of ours": (lambda _: _.clicks.filter("true", name="dead-letters"), "a query of the application"),
     "a bad name": (lambda _: _.clicks.filter("true", name="a b"), "'a b' cannot be"),
@@ -69,7 +70,9 @@ REFUSED: dict[str, tuple[Callable[[Clicks], Any], str]] = {
         "grouped by",
     ),
     "a cogroup's column twice": (
-        lambda _: _.clicks.group_by_key().cogroup(n="count(*)").cogroup(_.clicks.group_by_key(), n="count(*)").aggregate(),
+        lambda _: (
+            _.clicks.group_by_key().cogroup(n="count(*)").cogroup(_.clicks.group_by_key(), n="count(*)").aggregate()
+        ),
         "two columns 'n'",
     ),
     "an object that processes": (lambda _: _.clicks.process(Timed()), "takes a class"),

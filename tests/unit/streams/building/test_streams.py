@@ -3,8 +3,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from penstock.streams import Processor, Streams, hopping, json, raw, session, sliding, text, tumbling, within
 from penstock.streams.topology.functions import Reducer, function_name
 from penstock.streams.topology.nodes import (

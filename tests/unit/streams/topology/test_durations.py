@@ -24,7 +24,9 @@ def test_a_duration_is_milliseconds_when_it_is_written_as_people_do(text: str | 
     assert duration_ms(text) == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "soon", "10", "10 parsecs", "-5 seconds", "1.5 hours", timedelta(seconds=-1), 7, "9999999 days"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "10", "10 parsecs", "-5 seconds", "1.5 hours", timedelta(seconds=-1), 7, "9999999 days"]
+)
 def test_a_duration_is_refused_when_it_is_none(text: str) -> None:
     with pytest.raises(StreamsError, match="the grace"):
         duration_ms(text, "the grace")

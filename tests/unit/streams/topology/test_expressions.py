@@ -13,7 +13,9 @@ from penstock.streams.topology.expressions import (
 
 
 def test_expressions_get_names_when_they_are_columns_or_say_one() -> None:
-    found = named_expressions("select()", ("user", "place.city", "a + b AS total", "x as `odd name`"), {"day": "date(at)"})
+    found = named_expressions(
+        "select()", ("user", "place.city", "a + b AS total", "x as `odd name`"), {"day": "date(at)"}
+    )
     assert found == (
         ("user", "user"),
         ("city", "place.city"),

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.streams import Processor, Streams, json, map_state, tumbling, value_state
+from penstock.streams.planning.identity import difference, document_of
+from penstock.streams.planning.realtime import obstacles
+from tests.unit.streams.clicks import by_hand, together
+
+
+class Alerts(Processor):
+    columns = "user string"
+    seen = value_state("n bigint")
+
+
+class OtherAlerts(Processor):
+    columns = "user string"
+    seen = map_state("user string", "n bigint")
+
+
+def document(
+    write: Callable[[Streams, Any], Any], columns: str = "user string, url string", grace: str = "1 minute"
+) -> Any:
+    app = Streams("payments")
+    write(app, app.stream("clicks", value=json(columns), grace=grace))
+    return json_text.loads(json_text.dumps(document_of(app.plan())))
+
+
+def counted(_: Streams, clicks: Any) -> Any:
+    return clicks.filter("url = '/'").group_by("user").windowed(tumbling("1 minute")).count(name="n").to("out")
+
+
+SAME: dict[str, tuple[Callable[[Streams, Any], Any], Callable[[Streams, Any], Any]]] = {
+    "nothing changed": (counted, counted),
+    "another filter behind the count": (
+        lambda _, clicks: clicks.group_by("user").count(name="n").filter("count > 1").to("out"),
+        lambda _, clicks: clicks.group_by("user").count(name="n").filter("count > 2").to("other"),
+    ),
+    "another filter without state": (
+        lambda _, clicks: clicks.filter("user = 'a'").to("out"),
+        lambda _, clicks: clicks.filter("user = 'b'").to("out"),
+    ),
+    "a query came": (
+        counted,
+        lambda app, clicks: [counted(app, clicks), clicks.group_by("url").count(name="urls")],
+    ),
+    "a query went": (
+        lambda app, clicks: [counted(app, clicks), clicks.group_by("url").count(name="urls")],
+        counted,
+    ),
+    "another layout of the text": (
+        lambda _, clicks: clicks.filter("user  =\n'a'").group_by("user").count(name="n"),
+        lambda _, clicks: clicks.filter("user = 'a'").group_by("user").count(name="n"),
+    ),
+}
+CHANGED: dict[str, tuple[Callable[[Streams, Any], Any], Callable[[Streams, Any], Any], str]] = {
+    "another filter before the count": (
+        counted,
+        lambda _, clicks: clicks.filter("url = '/pay'").group_by("user").windowed(tumbling("1 minute")).count(name="n"),
+        "query n: nodes, filter-1, condition was url = '/', is url = '/pay'",
+    ),
+    "another window": (
+        counted,
+        lambda _, clicks: clicks.filter("url = '/'").group_by("user").windowed(tumbling("1 hour")).count(name="n"),
+        "query n: nodes, n, window, size_ms was 60000, is 3600000",
+    ),
+    "another name": (
+        lambda _, clicks: clicks.group_by("user").count(name="n"),
+        lambda _, clicks: clicks.group_by("user").count(name="m"),
+        "query n is gone, and its state with it, while others came: m",
+    ),
+    "another function": (
+        lambda _, clicks: clicks.group_by("user").fold(together, "n int", name="n"),
+        lambda _, clicks: clicks.group_by("user").fold(by_hand, "n int", name="n"),
+        "query n: nodes, n, function was tests.unit.streams.clicks.together, is tests.unit.streams.clicks.by_hand",
+    ),
+    "a store that starts in the middle": (
+        lambda _, clicks: clicks.group_by("user").count().to("out"),
+        lambda _, clicks: clicks.group_by("user").count().store("n"),
+        "query count-1: writes was [], is [payments-n-changelog]",
+    ),
+    "other states": (
+        lambda _, clicks: clicks.process(Alerts, name="p").to("out"),
+        lambda _, clicks: clicks.process(OtherAlerts, name="p").to("out"),
+        "query p: nodes, p, processor was",
+    ),
+    "a node between": (
+        lambda _, clicks: clicks.group_by("user").count(name="n"),
+        lambda _, clicks: clicks.map(x="1").group_by("user").count(name="n"),
+        "query n: nodes, n, inputs was [from-clicks], is [map-1]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_a_plan_goes_on_when_nothing_kept_has_changed(case: str) -> None:
+    old, new = SAME[case]
+    assert difference(document(old), document(new)) == []
+
+
+@pytest.mark.parametrize("case", CHANGED)
+def test_a_plan_is_told_apart_when_what_was_kept_has_changed(case: str) -> None:
+    old, new, said = CHANGED[case]
+    assert any(line.startswith(said) for line in difference(document(old), document(new)))
+
+
+def test_columns_and_grace_are_told_apart_when_they_change() -> None:
+    assert difference(document(counted), document(counted, columns="user string")) == [
+        "query n: nodes, from-clicks, value, columns was user string, url string, is user string"
+    ]
+    assert difference(document(counted), document(counted, grace="1 hour")) == [
+        "query n: late, milliseconds, from-clicks was 60000, is 3600000"
+    ]
+
+
+def test_nothing_is_in_the_way_of_real_time_when_all_is_sql() -> None:
+    app = Streams("payments")
+    clicks = app.stream("clicks", value=json("user string"))
+    other = app.stream("taps", value=json("user string"))
+    clicks.merge(other).filter("user <> ''").group_by("user").count().to("out")
+    assert obstacles(app.plan()) == []
+
+
+def test_the_nodes_in_the_way_are_named_when_real_time_is_not_possible() -> None:
+    app = Streams("payments")
+    clicks = app.stream("clicks", value=json("user string"), grace="1 minute")
+    clicks.map_rows(by_hand, "user string").to("mapped")
+    clicks.merge(clicks).group_by("user").count(name="n").to("out")
+    clicks.group_by("user").windowed(tumbling("1 minute"), final=True).count().to("final")
+    found = {obstacle.node: obstacle.reason for obstacle in obstacles(app.plan())}
+    assert set(found) == {"map-rows-1", "merge-1", "to-out", "count-1"}
+    assert found["merge-1"] == "it meets the same rows twice, those of from-clicks"
+    assert "append" in found["count-1"]
