@@ -47,6 +47,7 @@ class Case:
     steps: tuple[tuple[Record, ...], ...]
     outputs: Mapping[str, Output]
     judge: Literal["driver", "broker"] = "driver"  # the test driver has no partitions
+    prefix: str = ""  # of the topics, where a case runs twice on one broker
 
     @property
     def path(self) -> Path:
@@ -62,14 +63,14 @@ class Case:
 
     def topic(self, name: str) -> str:
         """A case's topics begin with its name, so that all cases fit onto one broker."""
-        return f"{self.name}.{name}"
+        return f"{self.prefix}{self.name}.{name}"
 
 
-def load_case(name: str) -> Case:
+def load_case(name: str, prefix: str = "") -> Case:
     file = json.loads((CASES / f"{name}.json").read_text())
     steps = tuple(tuple(Record(**record) for record in step) for step in file["steps"])
     outputs = {topic: Output(output["kind"], tuple(output["columns"])) for topic, output in file["outputs"].items()}
-    return Case(name, steps, outputs, file.get("judge", "driver"))
+    return Case(name, steps, outputs, file.get("judge", "driver"), prefix)
 
 
 def load_cases() -> dict[str, Case]:
