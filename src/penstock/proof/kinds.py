@@ -113,6 +113,7 @@ KINDS = (
         "kills",
         (
             Option("--cluster", "a Spark master and worker instead of local mode", {"action": "store_true"}),
+            Option("--streams", "an application of streams instead of a pipeline", {"action": "store_true"}),
             Option(
                 "--brokers",
                 "how many brokers there are, of which any is killed (default: 1)",

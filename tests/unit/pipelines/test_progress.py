@@ -28,6 +28,19 @@ def test_rows_add_up_and_lag_is_what_is_left_when_batches_are_reported() -> None
     assert (second.rows, second.lag, second.batch_id, dict(second.written)) == (9, 4, 1, {"a": 9})
 
 
+def test_rows_left_out_add_up_by_reason_when_spark_or_a_step_counts_them() -> None:
+    given = report(0, 5, '{"t":{"0":5}}', '{"t":{"0":5}}') | {
+        "stateOperators": [{"numRowsDroppedByWatermark": 2}, {"numRowsDroppedByWatermark": 1}, {}],
+        "observedMetrics": {"penstock.left_out.count-1": {"null_keys": 4}, "mine": {"rows": 9}},
+    }
+    first = advance(QueryProgress("q"), given, {})
+    second = advance(first, given, {})
+    assert (first.left_out, second.left_out) == ({"late": 3, "null_keys": 4}, {"late": 6, "null_keys": 8})
+    assert render_line(second).endswith("; left out: late 6, null keys 8")
+    (family,) = [each for each in ProgressCollector("p", lambda: [second]).collect() if "left_out" in each.name]
+    assert {(sample.labels["reason"], sample.value) for sample in family.samples} == {("late", 6), ("null_keys", 8)}
+
+
 def test_offsets_are_empty_when_there_are_none() -> None:
     assert read_reported(None) == {}
     assert read_reported("null") == {}

@@ -40,12 +40,20 @@ class ProgressCollector:
             "Rows written since the start, dead letters included.",
             labels=(*labels, "sink"),
         )
+        left_out = CounterMetricFamily(
+            "penstock_pipeline_rows_left_out",
+            "Rows left out since the start: late, behind the watermark; null_keys, which no group or table has.",
+            labels=(*labels, "reason"),
+        )
         for query in queries:
             rows.add_metric((self._pipeline, query.query), query.rows)
+            for reason, count in query.left_out.items():
+                left_out.add_metric((self._pipeline, query.query, reason), count)
             for sink, count in query.written.items():
                 written.add_metric((self._pipeline, query.query, sink), count)
         yield rows
         yield written
+        yield left_out
 
 
 def serve(pipeline: str, queries: Callable[[], Sequence[QueryProgress]], port: int) -> int:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.pipelines.kafka.offsets_json import read_reported
+
+LEFT_OUT = "penstock.left_out"
+LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class QueryProgress:
     lag: int = 0  # records that are there and not yet read
     watermark: str = ""
     written: Mapping[str, int] = field(default_factory=dict)  # by sink, since the start
+    left_out: Mapping[str, int] = field(default_factory=dict)  # rows by reason, since the start
     doing: str = ""  # what it is busy with at this moment, for people
 
 
@@ -34,7 +39,24 @@ def advance(before: QueryProgress, report: Mapping[str, Any], written: Mapping[s
         lag=sum(_lag(source) for source in sources),
         watermark=str(report.get("eventTime", {}).get("watermark", "")),
         written=dict(written),
+        left_out=_sums(before.left_out, _left_out(report)),
     )
+
+
+def _left_out(report: Mapping[str, Any]) -> Counter[str]:
+    """Rows behind the watermark, as Spark counts them, and what steps have observed under names that begin with
+    LEFT_OUT; the names of their columns are the reasons."""
+    found: Counter[str] = Counter()
+    for operator in report.get("stateOperators") or ():
+        found[LATE] += int(operator.get("numRowsDroppedByWatermark") or 0)
+    for name, columns in (report.get("observedMetrics") or {}).items():
+        if name.startswith(LEFT_OUT):
+            found.update({reason: int(count or 0) for reason, count in columns.items()})
+    return found
+
+
+def _sums(before: Mapping[str, int], now: Counter[str]) -> dict[str, int]:
+    return {reason: count for reason, count in (Counter(before) + now).items() if count}
 
 
 def _lag(source: Mapping[str, Any]) -> int:

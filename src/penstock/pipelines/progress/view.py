@@ -45,6 +45,7 @@ COLUMNS = (
     Column("rows/s", lambda query: f"{query.rows_per_second:,.0f}", 9, from_width=110),
     Column("watermark", lambda query: _short_time(query.watermark), 19, from_width=130, is_number=False),
     Column("rows out", lambda query: _written(query, "\n") or "-", 24, is_number=False),
+    Column("left out", lambda query: _left_out(query) or "-", 12, from_width=190, is_number=False),
     Column("doing", lambda query: query.doing or BETWEEN_BATCHES, 26, from_width=160, is_number=False),
 )
 
@@ -102,11 +103,16 @@ def render_line(query: QueryProgress) -> str:
     return (
         f"{query.query}: batch {query.batch_id}, {query.rows:,} rows in, {query.rows_per_second:,.0f} rows/s, "
         f"lag {query.lag:,}, {query.batch_ms:,} ms{watermark}; out: {_written(query, ', ') or 'nothing yet'}"
+        f"{f'; left out: {_left_out(query)}' if query.left_out else ''}"
     )
 
 
 def _written(query: QueryProgress, between: str) -> str:
     return between.join(f"{sink} {count:,}" for sink, count in query.written.items())
+
+
+def _left_out(query: QueryProgress) -> str:
+    return ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in query.left_out.items())
 
 
 def _short_time(reported: str) -> str:

@@ -33,6 +33,7 @@ class PipelineReport:
     batches: int
     failures: Sequence[str]  # of drivers that nobody had killed; each was started again, as a supervisor would
     problems: Sequence[str]
+    promise: str = "each record once in the topic, in Hive and in SQL"
 
     @property
     def is_sound(self) -> bool:
@@ -40,7 +41,7 @@ class PipelineReport:
 
     def __str__(self) -> str:
         kills = ", ".join(f"{count} of the {victim}" for victim, count in sorted(self.kills.items()))
-        verdict = "each record once in the topic, in Hive and in SQL" if self.is_sound else "; ".join(self.problems)
+        verdict = self.promise if self.is_sound else "; ".join(self.problems)
         return (
             f"pipeline rounds: seed {self.seed}, {sum(self.kills.values())} kills ({kills}), {self.records} records in "
             f"{self.batches} batches, {len(self.failures)} failed queries started again: {verdict}"

@@ -1,9 +1,10 @@
 """Pipelines under kill -9: the broker, Spark's workers and the driver are killed while records flow.
 
-    python -m penstock.proof pipeline --rounds 30 --seed 7 [--brokers 3] [--cluster] [--keep DIRECTORY]
+    python -m penstock.proof pipeline --rounds 30 --seed 7 [--brokers 3] [--cluster] [--streams] [--keep DIRECTORY]
 
 A feeder writes numbered records, one in ten of them no JSON. A pipeline in a process of its own copies them to a topic,
-a Hive table and an SQL table, and the others to a topic of dead letters. Each round kills one of
+a Hive table and an SQL table, and the others to a topic of dead letters. With --streams the process runs joins and
+counts of streams instead (see `streams_driver`). Each round kills one of
 
     broker    and starts it again on the same port and data, at once or after a second; the query has to wait for it.
               With --brokers 3 it is any one of a cluster, and the query goes on with the others
@@ -21,7 +22,7 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,12 +33,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.patience import PATIENT
-from penstock.proof.pipeline import driver as pipeline_driver
 from penstock.proof.pipeline.brokers import Broker, make_penstock
-from penstock.proof.pipeline.check import PipelineReport, check_outputs, encode
-from penstock.proof.pipeline.driver import DEAD, INPUT, LOCAL_MASTER, OUTPUT
+from penstock.proof.pipeline.check import PipelineReport
+from penstock.proof.pipeline.driver import LOCAL_MASTER, checkpoint_of
 from penstock.proof.pipeline.processes import DriverProcess, kill_process
 from penstock.proof.pipeline.spark_cluster import SparkCluster
+from penstock.proof.pipeline.work import PipelineWork, StreamsWork, Work
 from penstock.testing.processes import ServerProcessError
 
 _DRIVERS_AMONG = 15
@@ -53,7 +54,6 @@ _DEADLINE_S = 240.0
 _MOST_DRAINS = 3
 # A query that fails so often without having been killed is broken.
 _MOST_FAILURES = 10
-_PARTITIONS = {INPUT: 2, OUTPUT: 2, DEAD: 1}
 
 
 def plan_kills(count: int, random_numbers: random.Random) -> list[str]:
@@ -74,6 +74,7 @@ class PipelineRounds:
     say: Say = say_nothing
     brokers: int = 1
     make_broker: Callable[[Path], Broker] | None = None  # another broker than ours
+    work: Work = field(default_factory=PipelineWork)
     _failures: list[str] = field(default_factory=list, init=False)
     _problems: list[str] = field(default_factory=list, init=False)
     _killed: Counter[str] = field(default_factory=Counter, init=False)
@@ -86,12 +87,12 @@ class PipelineRounds:
         with ExitStack() as stack:
             self._broker = stack.enter_context(self._make_broker(self.directory / "broker"))
             servers = self._broker.bootstrap_servers
-            _create_topics(servers)
+            _create_topics(servers, self.work.topics)
             if self.uses_cluster:
                 self._cluster = stack.enter_context(SparkCluster(self.directory))
             master = self._cluster.url if self._cluster is not None else LOCAL_MASTER
             arguments = (str(self.directory), servers, master)
-            self._driver = DriverProcess(pipeline_driver.__name__, arguments, self.directory / "driver.log")
+            self._driver = DriverProcess(self.work.driver, arguments, self.directory / "driver.log")
             stack.callback(self._driver.close)
             self._feeder = Producer({"bootstrap.servers": servers, **PATIENT, "enable.idempotence": True})
             self._driver.start()
@@ -99,9 +100,10 @@ class PipelineRounds:
                 self._kill_some_time(number, victim)
             self._drain()
             if not self._problems:
-                self._problems += check_outputs(self.directory, servers, self._written)
+                self._problems += self.work.check(self.directory, servers, self._written)
+        batches = self._finished_batches()
         return PipelineReport(
-            self.seed, self._killed, self._written, self._newest_batch() + 1, self._failures, self._problems
+            self.seed, self._killed, self._written, batches, self._failures, self._problems, self.work.promise
         )
 
     def _make_broker(self, directory: Path) -> Broker:
@@ -113,14 +115,14 @@ class PipelineRounds:
     # ---------------------------------------------------------------------------------------------------- killing
 
     def _kill_some_time(self, number: int, victim: str) -> None:
-        reached = self._newest_batch()
+        reached = self._finished_batches()
         if self._random.random() >= _KILL_WITHOUT_PROGRESS:
-            self._feed_until(lambda: self._newest_batch() > reached)
+            self._feed_until(lambda: self._finished_batches() > reached)
         self._feed_for(self._random.uniform(*_UPTIME_S))
         self._restart_failed_driver()
         detail = self._kill(victim)
         self._killed[victim] += 1
-        self.say(f"kill {number} of {self.kills}: {victim}{detail} (batch {self._newest_batch() + 1})")
+        self.say(f"kill {number} of {self.kills}: {victim}{detail} (batch {self._finished_batches()})")
         if victim == "driver" and number < self.kills:
             self._driver.start()
 
@@ -181,11 +183,11 @@ class PipelineRounds:
             self._note_failure()
         self._problems.append(f"what is left was not done in {_MOST_DRAINS} tries")
 
-    def _newest_batch(self) -> int:
-        """The number of the last batch that is done; -1 before the first."""
-        commits = pipeline_driver.checkpoint_of(self.directory) / "main" / "commits"
-        names = [entry.name for entry in commits.iterdir()] if commits.exists() else []
-        return max((int(name) for name in names if name.isdecimal()), default=-1)
+    def _finished_batches(self) -> int:
+        """Of all queries."""
+        found = checkpoint_of(self.directory).glob("*/commits")
+        numbers = [[int(each.name) for each in commits.iterdir() if each.name.isdecimal()] for commits in found]
+        return sum(max(each, default=-1) + 1 for each in numbers)
 
     # ---------------------------------------------------------------------------------------------------- feeding
 
@@ -202,12 +204,7 @@ class PipelineRounds:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for _ in range(_RECORDS_AT_ONCE):
-                self._feeder.produce(
-                    INPUT,
-                    encode(self._written),
-                    partition=self._written % _PARTITIONS[INPUT],
-                    on_delivery=self._note_delivery,
-                )
+                self._feeder.produce(**self.work.record(self._written), on_delivery=self._note_delivery)
                 self._written += 1
             self._feeder.poll(0)
             time.sleep(min(_FEED_EVERY_S, max(0.0, deadline - time.monotonic())))
@@ -217,9 +214,9 @@ class PipelineRounds:
             self._problems.append(f"the feeder failed: {error}")
 
 
-def _create_topics(servers: str) -> None:
+def _create_topics(servers: str, wanted: Mapping[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": servers, **PATIENT})
-    topics = [NewTopic(name, partitions) for name, partitions in _PARTITIONS.items()]
+    topics = [NewTopic(name, partitions) for name, partitions in wanted.items()]
     for future in admin.create_topics(topics).values():
         future.result(_DEADLINE_S)
 
@@ -227,4 +224,6 @@ def _create_topics(servers: str) -> None:
 def run(task: Task) -> PipelineReport:
     given = task.options
     rounds = PipelineRounds(task.scratch, task.rounds, task.seed, given["cluster"], task.say, given["brokers"])
+    if given.get("streams"):
+        rounds.work = StreamsWork()
     return rounds.run()
