@@ -14,7 +14,7 @@ from penstock.streams.planning.identity import difference, document_of
 from penstock.streams.planning.members import closure, members
 from penstock.streams.planning.plan import Plan, Query
 from penstock.streams.planning.realtime import obstacles
-from penstock.streams.planning.rules import MODES, RULES, STATEFUL, TIMED, Kind, kind_of
+from penstock.streams.planning.rules import MODES, RULES, STATEFUL, TIMED, kind_of, runs_python
 from penstock.streams.topology.nodes import Node, Repartition, Source, Store
 
 WINDOWS = (tumbling("1 minute"), hopping("2 minutes", "1 minute"), sliding("10 seconds"), session("1 minute"))
@@ -208,6 +208,6 @@ def test_a_plan_is_drawn_and_recognised_when_any_topology_is_planned(data: st.Da
     assert all(cut.reason in text for cut in plan.cuts.values())
     document = document_of(plan)
     assert difference(json_text.loads(json_text.dumps(document)), document) == []
-    python = {Kind.MACHINE, Kind.TIMED_MACHINE}
     in_the_way = {obstacle.node for obstacle in obstacles(plan)}
-    assert {node.name for node in plan.topology.nodes if kind_of(plan.topology, node) in python} <= in_the_way
+    python = {node.name for query in plan.queries for node in members(plan, query) if runs_python(plan.topology, node)}
+    assert python <= in_the_way

@@ -21,7 +21,7 @@ from penstock.streams.lowering.machine_nodes import (
     lower_stream_table_join,
     lower_table_aggregate,
 )
-from penstock.streams.lowering.machine_nodes.stateful import STATE_STORE
+from penstock.streams.lowering.stateful.applying import STATE_STORE
 from penstock.streams.machines.processing import Processor, list_state, map_state, value_state
 from penstock.streams.planning.plan import Plan
 from penstock.streams.topology.nodes import Aggregate, Fold, ForeignKeyJoin, Process, Shape, StreamTableJoin, Topology

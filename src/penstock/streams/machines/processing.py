@@ -124,7 +124,7 @@ class ProcessMachine:
     state_names: Mapping[str, StateNames]
     read_key: Reader
     read_row: Reader
-    make_row: Callable[[Any], Any] = field(default=lambda row: row)
+    make_row: Callable[[Any], Any] | None = None  # of the dict that is read; None: the row is the dict
     # One per task: a worker unpickles the machine for each.
     _made: list[Processor] = field(default_factory=list, compare=False, repr=False)
     columns: ClassVar[str] = "key string, micros bigint, partition int, offset bigint, value string"
@@ -144,7 +144,9 @@ class ProcessMachine:
         processor, of_key = self._processor(states), None if key is None else self.read_key(key)
         last = None
         for row in in_order(rows):
-            value = None if row.value is None else self.make_row(self.read_row(row.value))
+            value = None if row.value is None else self.read_row(row.value)
+            if value is not None and self.make_row is not None:
+                value = self.make_row(value)
             context = self._context(row.micros, row.partition, row.offset, clock)
             made = processor.process(of_key, value, context)
             yield from self._emitted(made, key, row.micros, row.partition, row.offset)

@@ -20,7 +20,7 @@ from typing import Any
 from penstock.core.plurals import plural
 from penstock.streams.planning.members import behind_root, closure
 from penstock.streams.planning.plan import Output, Plan, Query, TopicKind
-from penstock.streams.planning.rules import MACHINES, STATEFUL, is_lookup, kind_of
+from penstock.streams.planning.rules import STATEFUL, is_lookup, kind_of, runs_python
 from penstock.streams.topology.durations import duration_text
 from penstock.streams.topology.expressions import expression_text
 from penstock.streams.topology.formats import Format, Kind
@@ -105,13 +105,6 @@ def _watermark(query: Query, name: str) -> str:
 def _mark(topology: Topology, node: Node) -> str:
     state = "*" if kind_of(topology, node) in STATEFUL else " "
     return f"{state}{'py' if runs_python(topology, node) else '  '} "
-
-
-def runs_python(topology: Topology, node: Node) -> bool:
-    """Whether each row goes through a Python process, which costs more than what Spark does itself."""
-    if isinstance(node, MapRows | Peek) or (isinstance(node, StreamTableJoin) and is_lookup(topology, node)):
-        return True
-    return kind_of(topology, node) in MACHINES
 
 
 def _source_text(node: Node) -> str:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from penstock.streams.planning.members import closure, members
 from penstock.streams.planning.plan import Plan, Query
-from penstock.streams.planning.rules import MACHINES, STATEFUL, Kind, is_lookup, kind_of
+from penstock.streams.planning.rules import STATEFUL, Kind, is_lookup, kind_of, runs_python
 from penstock.streams.topology import formats
-from penstock.streams.topology.nodes import MapRows, Node, Peek, Sink, Source, StreamTableJoin, Topology
+from penstock.streams.topology.nodes import Node, Sink, Source, StreamTableJoin, Topology
 
 
 class Obstacle(NamedTuple):
@@ -29,7 +29,6 @@ REASONS: dict[Kind, str] = {
     Kind.INNER_JOIN: "streams are not joined in the real-time mode",
     Kind.OUTER_JOIN: "streams are not joined in the real-time mode",
     Kind.DEDUPLICATION: "duplicates are forgotten by time, for which the real-time mode has no operator",
-    **dict.fromkeys(MACHINES, _PYTHON),
 }
 
 
@@ -46,13 +45,11 @@ def obstacles(plan: Plan) -> list[Obstacle]:
 
 def _reason(topology: Topology, node: Node) -> str:
     match node:
-        case MapRows() | Peek():
-            return _PYTHON
         case StreamTableJoin() if is_lookup(topology, node):
             return "the copy of a global table is kept in Python, which the real-time mode does not run"
         case Source() | Sink() if _by_registry(node):
             return "values by a registry's schema are read and written in Python, which the real-time mode does not run"
-    return REASONS.get(kind_of(topology, node), "")
+    return _PYTHON if runs_python(topology, node) else REASONS.get(kind_of(topology, node), "")
 
 
 def _by_registry(node: Source | Sink) -> bool:

@@ -15,8 +15,10 @@ from penstock.streams.topology.nodes import (
     Deduplicate,
     Fold,
     ForeignKeyJoin,
+    MapRows,
     Merge,
     Node,
+    Peek,
     Process,
     Shape,
     Source,
@@ -141,3 +143,13 @@ def is_lookup(topology: Topology, node: StreamTableJoin) -> bool:
 
 def is_stateful(topology: Topology, node: Node) -> bool:
     return kind_of(topology, node) in STATEFUL
+
+
+def runs_python(topology: Topology, node: Node) -> bool:
+    """Whether each row goes through a Python process, which costs more than what Spark does itself."""
+    match node:
+        case MapRows() | Peek() | Aggregate(input_shape=Shape.TABLE):
+            return True
+        case StreamTableJoin() if is_lookup(topology, node):
+            return True
+    return kind_of(topology, node) in MACHINES

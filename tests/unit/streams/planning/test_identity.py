@@ -131,7 +131,8 @@ def test_the_nodes_in_the_way_are_named_when_real_time_is_not_possible() -> None
     clicks.map_rows(by_hand, "user string").to("mapped")
     clicks.merge(clicks).group_by("user").count(name="n").to("out")
     clicks.group_by("user").windowed(tumbling("1 minute"), final=True).count().to("final")
+    clicks.to_table().group_by("user").count(name="regrouped")
     found = {obstacle.node: obstacle.reason for obstacle in obstacles(app.plan())}
-    assert set(found) == {"map-rows-1", "merge-1", "to-out", "count-1"}
+    assert set(found) == {"map-rows-1", "merge-1", "to-out", "count-1", "regrouped"}
     assert found["merge-1"] == "it meets the same rows twice, those of from-clicks"
     assert "append" in found["count-1"]

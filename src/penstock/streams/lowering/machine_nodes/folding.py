@@ -17,7 +17,7 @@ from penstock.streams.lowering.machine_nodes.messages import (
     window_columns,
     with_group,
 )
-from penstock.streams.lowering.machine_nodes.stateful import apply_machine
+from penstock.streams.lowering.stateful.applying import apply_machine
 from penstock.streams.machines.folding import FoldMachine, WindowFoldMachine
 from penstock.streams.machines.machine import Machine
 from penstock.streams.machines.sessions import SessionFoldMachine

@@ -23,7 +23,7 @@ from penstock.streams.lowering.machine_nodes.messages import (
     window_columns,
     with_group,
 )
-from penstock.streams.lowering.machine_nodes.stateful import MESSAGE_COLUMNS, apply_machine
+from penstock.streams.lowering.stateful.applying import MESSAGE_COLUMNS, apply_machine
 from penstock.streams.machines.members import MembersMachine
 from penstock.streams.machines.regrouping import RegroupingMachine
 from penstock.streams.machines.sliding import SlidingMachine

@@ -9,7 +9,7 @@ from penstock.streams.lowering.columns import column, expression, value_names
 from penstock.streams.lowering.internal_json import to_json, value_json
 from penstock.streams.lowering.joins import check_keys, joined_names
 from penstock.streams.lowering.machine_nodes.messages import lines, messages, our_columns, read_text, value_schema
-from penstock.streams.lowering.machine_nodes.stateful import MESSAGE_COLUMNS, apply_machine
+from penstock.streams.lowering.stateful.applying import MESSAGE_COLUMNS, apply_machine
 from penstock.streams.machines.foreign_key import LeftMachine, RightMachine
 from penstock.streams.machines.stream_table import TABLE, StreamTableMachine
 from penstock.streams.topology.nodes import KEY, NULL, ForeignKeyJoin, StreamTableJoin

@@ -13,8 +13,8 @@ from penstock.streams.lowering.machine_nodes.messages import (
     read_text,
     value_schema,
 )
-from penstock.streams.lowering.machine_nodes.stateful import apply_machine
 from penstock.streams.lowering.row_functions import row_maker
+from penstock.streams.lowering.stateful.applying import apply_machine
 from penstock.streams.machines.processing import ProcessMachine, slots_of
 from penstock.streams.machines.processor_states import StateNames
 from penstock.streams.machines.values import Reader
@@ -44,7 +44,7 @@ def lower_process(node: Process, inputs: list[DataFrame], context: Context) -> D
         names,
         Reader(key_kind.jsonValue()),
         Reader(value_schema(rows).jsonValue()),
-        row_maker(node.row_type),
+        None if node.row_type is None else row_maker(node.row_type),
     )
     made = apply_machine(messages(rows), machine, context)
     read = made.withColumn("_value", read_text(column("value"), kind))

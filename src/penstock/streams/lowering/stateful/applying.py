@@ -6,7 +6,7 @@ has to be stored, and the machine runs in mapInArrow with its states in memory.
 
 On a stream, rows are grouped not by their key but into `BUCKETS` groups of keys, and the key of each state is named by
 `state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell: with
-a group per key that was more than half of the time (see docs of bench/streams). So a row is one text, and a group is
+a group per key that was more than half of the time . So a row is one text, and a group is
 many keys. The number of groups is part of a checkpoint: a key's state is found in its group's partition only.
 """
 
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from penstock.pipelines.steps.kinds import columns_of
-from penstock.streams.lowering.machine_nodes.state_access import FLIGHT_KEYS, KeyStates, Store
+from penstock.streams.lowering.stateful.state_access import FLIGHT_KEYS, KeyStates, Store
 from penstock.streams.machines.machine import Machine, Record, TimeMode
 from penstock.streams.machines.memory import by_key, run_once
 
@@ -45,6 +44,8 @@ STATE_STORE = {
 def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> DataFrame:
     """What the machine makes of the messages, in its columns."""
     from pyspark.sql import functions as F
+
+    from penstock.pipelines.steps.kinds import columns_of
 
     columns = columns_of(machine.columns)
     if not messages.isStreaming:
@@ -112,6 +113,8 @@ class _Made:
 
 class _Adapter(StatefulProcessor):
     def __init__(self, machine: Machine) -> None:
+        from penstock.pipelines.steps.kinds import columns_of
+
         self._machine, self._has_watermark = machine, machine.time_mode is TimeMode.EVENT
         self._names = columns_of(machine.columns).names
         self._schemas = {
