@@ -1,4 +1,4 @@
-"""Questions to a file of stores: each answer is of one moment, rows and position alike. Blocks: for a thread.
+"""Questions to a file of stores: each answer is of one moment, rows and position alike. Blocks: pages are for a thread.
 
 Every question follows an index and ends after so many rows or bytes.
 """
@@ -85,8 +85,11 @@ class UnknownStoreError(LookupError):
 class Reading:
     """For several threads: each has a connection of its own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, busy_ms: int = 5_000) -> None:
+        """`busy_ms`: how long to wait for a lock, which readers of this file meet as good as never; then
+        sqlite3.OperationalError."""
         self._path = path
+        self._busy_ms = busy_ms
         self._own = threading.local()
         self._opened: list[sqlite3.Connection] = []
         self._lock = threading.Lock()
@@ -165,7 +168,7 @@ class Reading:
             connection = sqlite3.connect(
                 f"{self._path.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None, check_same_thread=False
             )
-            connection.execute("PRAGMA busy_timeout=5000")
+            connection.execute(f"PRAGMA busy_timeout={self._busy_ms:d}")
             self._own.connection = connection
             with self._lock:
                 self._opened.append(connection)

@@ -13,7 +13,6 @@ from penstock.client.brokers import Brokers
 from penstock.streams.stores.asking import Asking
 from penstock.streams.stores.followed import APPLICATION
 from penstock.streams.stores.following import Following, OtherClusterError
-from penstock.streams.stores.reading import Reading
 from penstock.streams.stores.storage import Storage, StorageLockedError
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
@@ -40,7 +39,7 @@ class Replica:
     def __init__(self, subject: Subject, storage: Storage, following: Following) -> None:
         self.subject = subject
         self.following = following
-        self.asking = Asking(following, Reading(storage.path))
+        self.asking = Asking(following, storage.path)
         self._storage = storage
         self._running = asyncio.create_task(following.run(), name="changelogs")
 
