@@ -1,3 +1,5 @@
+from __future__ import annotations
+
 import pytest
 
 from penstock.cli.commands.spark_runs import with_known_servers
