@@ -93,5 +93,5 @@ def _gather(reader: Consumer, seconds: float) -> list[int]:
     while time.monotonic() < ends:
         messages = reader.consume(1, timeout=0.1) + reader.consume(READ_AT_ONCE, timeout=0)
         now = time.time_ns() // 1_000_000
-        found += [now - int(json.loads(each.value())["at"]) for each in messages if each.error() is None]
+        found += [now - int(json.loads(each.value() or b"{}")["at"]) for each in messages if each.error() is None]
     return found

@@ -30,7 +30,7 @@ class Place:
 
 class Watch:
     def __init__(self, bootstrap: str, group_prefix: str, topics: frozenset[str]) -> None:
-        quiet = {"bootstrap.servers": bootstrap, "log_level": 0}
+        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(quiet)
         self._reader = Consumer({**quiet, "group.id": "bench-watch"})
         self._prefix, self._topics = group_prefix, topics

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.interop.streams.oracle import compile_oracle
+from tests.pipelines.conftest import spark, spark_home
+
+__all__ = ["oracle_classes", "spark", "spark_home"]
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ from penstock.streams.topology_test import Record
 
 DAY_MS = 24 * 3600 * 1000
 OVER = "over"  # the key and the group of the records that close all windows; what they give is not compared
-EXAMPLES = int(os.environ.get("PENSTOCK_STREAMS_EXAMPLES", "6"))
+EXAMPLES = int(os.environ.get("PENSTOCK_STREAMS_EXAMPLES", "4"))
 COLUMNS = "g string, n int"
 GRACE = "1 hour"  # all records are of a few minutes: none is late, however they come
 

@@ -53,7 +53,7 @@ class Shop:
         counted.to_stream().group_by(clicks="count").count(into="users").to(self.totals)
         return app
 
-    def click(self, *users: str, at_ms: int = T0) -> None:
+    def click(self, *users: str | None, at_ms: int = T0) -> None:
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number, user in enumerate(users):
             value = json.dumps({"user": user, "url": "/"}) if user != "broken" else "{"
@@ -64,6 +64,7 @@ class Shop:
         run = open_run(spark, app, once=True)
         run.start()
         run.wait(for_s=300)
+        self.left_out = {reason: count for query in run.progress() for reason, count in query.left_out.items()}
         return {query.query.partition("/")[2]: query.written for query in run.progress()}
 
     def config(self, topic: str) -> dict[str, str | None]:
@@ -126,7 +127,7 @@ def test_a_chain_of_queries_counts_on_and_starts_over_when_run_again_and_reset(s
 
 
 def test_records_that_do_not_decode_are_letters_or_end_the_run(spark: SparkSession, shop: Shop) -> None:
-    shop.click("ann", "broken")
+    shop.click("ann", "broken", None)
     with pytest.raises(Exception, match=rf"not the expected JSON \(topic {shop.clicks}, partition ., offset"):
         shop.run_once(spark, shop.app())
     dead = unique("dead")
@@ -135,3 +136,4 @@ def test_records_that_do_not_decode_are_letters_or_end_the_run(spark: SparkSessi
     (letter,) = read_committed(shop.bootstrap, dead)
     assert (letter.key(), letter.value()) == (b"broken", b"{")
     assert last_values(shop.bootstrap, shop.users) == {"ann": {"user": "ann", "count": 1}}
+    assert shop.left_out == {"null_keys": 1}  # a click of nobody is in no group

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
+from penstock.pipelines.progress.query_progress import LEFT_OUT
 from penstock.streams.lowering.cogrouping import only_where
 from penstock.streams.lowering.columns import column, columns, expression, refuse_our_names, value_names
 from penstock.streams.lowering.machine_nodes import lower_sliding_aggregate, lower_table_aggregate
@@ -45,7 +46,8 @@ def _aggregate(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
     made = [pair for columns_of_input in node.columns for pair in columns_of_input]
     refuse_our_names((*group, *(name for name, _ in made)), node.name)
     if len(inputs) == 1:
-        keyed, aggregates = grouped_rows(inputs[0], node.group[0]), [(name, expression(each)) for name, each in made]
+        keyed = grouped_rows(inputs[0], node.group[0], node.name)
+        aggregates = [(name, expression(each)) for name, each in made]
     else:
         keyed, aggregates = _cogrouped(node, inputs), _sided(node)
     by = [column(_GROUP), *([] if node.window is None else [_window_of(node.window).alias(_WINDOW)])]
@@ -55,8 +57,9 @@ def _aggregate(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
     return _result(counted, group, [name for name, _ in aggregates], node.window)
 
 
-def grouped_rows(rows: DataFrame, group: Group) -> DataFrame:
-    """Rows that count, with the column `_group`: the key as it is, the only group value, or a struct of them."""
+def grouped_rows(rows: DataFrame, group: Group, name: str) -> DataFrame:
+    """Rows that count, with the column `_group`: the key as it is, the only group value, or a struct of them. The
+    others, which have none, are counted under the node's name."""
     from pyspark.sql import functions as F
 
     if not group:
@@ -65,7 +68,9 @@ def grouped_rows(rows: DataFrame, group: Group) -> DataFrame:
         by = expression(group[0][1])
     else:
         by = F.struct(*(expression(each).alias(name) for name, each in group))
-    return rows.where(~column(NULL)).withColumn(_GROUP, by).where(column(_GROUP).isNotNull())
+    keyed = rows.where(~column(NULL)).withColumn(_GROUP, by)
+    without = F.count_if(column(_GROUP).isNull()).alias("null_keys")
+    return keyed.observe(f"{LEFT_OUT}.{name}", without).where(column(_GROUP).isNotNull())
 
 
 def _cogrouped(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
@@ -76,7 +81,7 @@ def _cogrouped(node: Aggregate, inputs: list[DataFrame]) -> DataFrame:
     sides = []
     for side, (rows, given) in enumerate(zip(inputs, node.group, strict=True)):
         group = tuple((name, each) for name, (_, each) in zip(names, given, strict=True))
-        keyed = grouped_rows(rows, group)
+        keyed = grouped_rows(rows, group, f"{node.name}.{side}")
         kept = [*value_names(rows), _GROUP, TIMESTAMP, PARTITION, OFFSET]
         sides.append(keyed.select(*columns(kept), F.lit(side).alias(_SIDE)))
     _check_types(node.name, sides)
@@ -140,4 +145,6 @@ def _result(counted: DataFrame, group: list[str], aggregates: list[str], window:
         ends = [F.unix_millis(start).alias("start"), F.unix_millis(end).alias("end")]
         key = F.struct(by.alias("key"), *ends)
     ours = [key.alias(KEY), column(TIMESTAMP), F.lit(False).alias(NULL), column(PARTITION), column(OFFSET)]
+    if window is not None and window.kind is WindowKind.HOPPING:  # Kafka has no windows that begin before 1970
+        counted = counted.where(F.unix_millis(column(_WINDOW).getField("start")) >= 0)
     return counted.select(*shown, *bounds, *columns(aggregates), *ours)

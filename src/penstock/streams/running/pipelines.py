@@ -144,7 +144,7 @@ def _end_of(lowered: Lowered, query: Query, output: Output) -> Branch:
     """The sink has the name of its node: that is what a repeated batch is recognised by."""
     name = output.sink or output.topic
     made = partial(_records, lowered=lowered, query=query, output=output)
-    return Branch(f"{query.name}.{name}", (TopicSink(output.topic, name=name),), (made,))
+    return Branch(f"{query.name}.{name}", (TopicSink(output.topic, name=name, timestamp="timestamp"),), (made,))
 
 
 def _records(rows: DataFrame, *, lowered: Lowered, query: Query, output: Output) -> DataFrame:

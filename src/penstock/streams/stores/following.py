@@ -92,7 +92,7 @@ class Following:
                 try:
                     await self._find()
                 except (OSError, ApiError, sqlite3.OperationalError) as error:
-                    self._complain("cannot look for changelogs", error)
+                    self._complain("list topics", error)
                 for node in self._led:
                     if node not in tasks or tasks[node].done():
                         if node in tasks:
@@ -118,8 +118,8 @@ class Following:
             looking.cancel()
 
     def _complain(self, what: str, error: Exception, **extra: object) -> None:
-        fields = {"application": self.application, "reason": str(error), **extra}
-        self._log.once_per(what, logging.WARNING, what, fields)
+        fields = {"application": self.application, "what": what, "reason": str(error), **extra}
+        self._log.once_per(what, logging.WARNING, "changelogs cannot be followed", fields)
 
     async def _write(self, work: Callable[..., T], *arguments: Any) -> T:
         """In the thread of the file. Work is done in the order of the calls."""
@@ -205,7 +205,7 @@ class Following:
                 first = turn % len(places)
                 is_fine = await self._fetch(connections, node, [*places[first:], *places[:first]])
             except (OSError, ApiError, sqlite3.OperationalError) as error:
-                self._complain("cannot follow changelogs", error, broker=node)
+                self._complain("fetch", error, broker=node)
                 is_fine = False
             if is_fine:
                 delay_s = _RETRY_S
@@ -254,7 +254,7 @@ class Following:
             return True
         if data.error_code != ErrorCode.NONE:
             error = error_of(data.error_code)
-            self._complain("cannot read a changelog", error, topic=store.topic, partition=partition)
+            self._complain("read a partition", error, topic=store.topic, partition=partition)
             return False
         size = self._sizes.get(place, _PARTITION_BYTES)
         fetched = await decode_fetched(data, offset, size, True)
