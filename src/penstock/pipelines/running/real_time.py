@@ -8,6 +8,7 @@ held, so a run in real time is not paused.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from penstock.pipelines.topic_source import client_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
+
+logger = logging.getLogger(__name__)
 
 # Nothing is computed while a checkpoint is made, about a second on two busy cores: with Spark's least, 5 seconds, every
 # fifth row would wait for it; with a minute, one in a hundred does.
@@ -87,6 +90,7 @@ def start_in_real_time(
     records = sink.records(fold(output.steps, rows)).drop("timestamp")  # the connector's sink has no column for it
     options = client_options(settings) | {"topic": sink.topic, "checkpointLocation": checkpoint}
     writer = records.writeStream.queryName(name).outputMode("update").format("kafka").options(**options)
+    logger.warning("%s runs in real time: %s, from checkpoint to checkpoint", name, sink.describe(settings))
     query = writer.trigger(realTime=interval_of(settings)).start()  # type: ignore[call-overload]
     return query, RowWriting(sink, settings)
 

@@ -49,10 +49,12 @@ def real_time_text(plan: Plan) -> str:
     found = obstacles(plan)
     if found:
         return "\n".join(["not in real time:", *(f"  {each.node}: {each.reason}" for each in found)])
-    return (
+    text = (
         "in real time: each row goes on at once. Results are written at least once: after a failure or a stop those"
         "\nsince the last checkpoint come again. Their records have the time of writing."
     )
+    behind = [query.root for query in plan.queries if query.cuts and query.is_stateful]
+    return f"{text} What comes again counts again in {', '.join(behind)}." if behind else text
 
 
 def _reason(topology: Topology, node: Node) -> str:
