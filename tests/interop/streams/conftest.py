@@ -12,6 +12,9 @@ from penstock.streams import Settings
 from penstock.streams.topology_test.session import session_for_tests
 from tests.interop.streams.oracle import compile_oracle
 
+# The workers of several queries start at once, on two cores that other tests use, too.
+PATIENT = {"spark.python.authenticate.socketTimeout": "120s", "spark.python.unix.domain.socket.enabled": "true"}
+
 
 @pytest.fixture(scope="session")
 def oracle_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -20,6 +23,6 @@ def oracle_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    session = session_for_tests(None, Settings(parallelism=1))
+    session = session_for_tests(None, Settings(parallelism=1, spark=PATIENT))
     yield session
     session.stop()
