@@ -5,9 +5,9 @@ On a stream they go through Spark's transformWithState. On a batch frame all row
 has to be stored, and the machine runs in mapInArrow with its states in memory.
 
 On a stream, rows are grouped not by their key but into `BUCKETS` groups of keys, and the key of each state is named by
-`state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell: with
-a group per key that was more than half of the time . So a row is one text, and a group is
-many keys. The number of groups is part of a checkpoint: a key's state is found in its group's partition only.
+`state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell, all
+of which has a price per group and per cell. So a row is one text, and a group is many keys. The number of groups is
+part of a checkpoint: a key's state is found in its group's partition only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from penstock.streams.lowering.stateful.state_access import FLIGHT_KEYS, KeyStates, Store
+from penstock.streams.lowering.stateful.state_access import KeyStates, Store
 from penstock.streams.machines.machine import Machine, Record, TimeMode
 from penstock.streams.machines.memory import by_key, run_once
 
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 MESSAGE_COLUMNS = ("side", "key", "micros", "partition", "offset", "value")
-# Enough that they spread evenly over the shuffle partitions of a machine or two; each that a batch touches costs
-# about half a millisecond. More shuffle partitions than this would stay empty.
+# Chosen: enough that they spread evenly over the shuffle partitions of a machine or two. Each that a batch touches is a
+# call and a record batch of its own. More shuffle partitions than this would stay empty. Checkpoints depend on it.
 BUCKETS = 128
 ROWS_PER_BATCH = 10_000  # of Arrow, as Spark has it
 STATE_STORE = {
@@ -132,14 +132,14 @@ class _Adapter(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         grouped = by_key(_record(row[1]) for row in rows)
-        keys = list(grouped)
         self._store.forget_name()
-        for first in range(0, len(keys), FLIGHT_KEYS):
-            flight = keys[first : first + FLIGHT_KEYS]
-            for each, states in zip(flight, self._store.open([each or "" for each in flight]), strict=True):
-                yield from self._made(self._machine.rows(each, grouped[each], states, self._clock(timerValues, states)))
+        for flight in self._store.flights([each or "" for each in grouped]):
+            for states in flight:
+                of_key = states.key or None
+                # The list goes when it has been read: a key may have very many rows.
+                records = iter(grouped.pop(of_key))
+                yield from self._made(self._machine.rows(of_key, records, states, self._clock(timerValues, states)))
                 states.flush()
-            self._store.wire.exchange()
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         self._store.forget_name()
