@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -27,6 +27,7 @@ from penstock.pipelines.running.postmortem import UnreadableError, find_failed_b
 from penstock.pipelines.running.publishing import open_publisher
 from penstock.pipelines.running.reading import open_ends, read_rows
 from penstock.pipelines.running.renewing import Renewed, Renewing
+from penstock.pipelines.running.session import batches_with_rows
 from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.publisher import RunPublisher, new_run_id
@@ -310,7 +311,9 @@ class Run:
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
         checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
-        query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
+        ends = _ends_by_itself(settings, self.once)
+        with batches_with_rows(self.spark) if ends and plan.goes_by_clock else nullcontext():
+            query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
         writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, progress)
 
