@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -109,8 +110,19 @@ class ProcessorContext:
     partition: int  # of the row's record, or of the last one before the timer; with
     offset: int
     watermark: datetime | None  # None: nothing is late
-    processing_time: datetime
+    _processing_time: datetime | None
     timers: Timers
+
+    @property
+    def processing_time(self) -> datetime:
+        """When the batch began. Spark keeps it with the batch: one that is repeated sees the same time."""
+        if self._processing_time is None:
+            raise StreamsError(
+                "only a class that goes by the clock has a processing time",
+                'Say time = "processing" in the class. What the class does with the clock of a worker would differ if'
+                " a batch were repeated.",
+            )
+        return self._processing_time
 
     def row(self, value: Any, *, key: Any = ..., time: datetime | None = None) -> Emitted:
         """A row that comes out with another key, of the same type, or another time."""
@@ -125,6 +137,7 @@ class ProcessMachine:
     read_key: Reader
     read_row: Reader
     make_row: Callable[[Any], Any] | None = None  # of the dict that is read; None: the row is the dict
+    node: str = "process"
     # One per task: a worker unpickles the machine for each.
     _made: list[Processor] = field(default_factory=list, compare=False, repr=False)
     columns: ClassVar[str] = "key string, micros bigint, partition int, offset bigint, value string"
@@ -148,8 +161,10 @@ class ProcessMachine:
             if value is not None and self.make_row is not None:
                 value = self.make_row(value)
             context = self._context(row.micros, row.partition, row.offset, clock)
-            made = processor.process(of_key, value, context)
-            yield from self._emitted(made, key, row.micros, row.partition, row.offset)
+            place = f"key {of_key!r}, partition {row.partition}, offset {row.offset}"
+            with self._told("process", place):
+                made = processor.process(of_key, value, context)
+                yield from self._emitted(made, key, row.micros, row.partition, row.offset)
             last = row
         if last is not None and self.time_mode is not TimeMode.NONE:
             states.value("_last").put((last.partition, last.offset))
@@ -158,8 +173,19 @@ class ProcessMachine:
         partition, offset = states.value("_last").get() or (0, 0)
         processor, of_key = self._processor(states), None if key is None else self.read_key(key)
         context = self._context(at_ms * MICROS, partition, offset, clock)
-        made = processor.on_timer(of_key, context.time, context)
-        yield from self._emitted(made, key, at_ms * MICROS, partition, offset)
+        with self._told("on_timer", f"key {of_key!r}, timer of {context.time}"):
+            made = processor.on_timer(of_key, context.time, context)
+            yield from self._emitted(made, key, at_ms * MICROS, partition, offset)
+
+    @contextmanager
+    def _told(self, method: str, place: str) -> Iterator[None]:
+        """What goes wrong in the class, with the node and the row."""
+        try:
+            yield
+        except Exception as error:  # whatever the class does: its author needs to know where
+            where = f"{self.node}: {self.processor.__qualname__}.{method} failed ({place})"
+            hint = error.hint if isinstance(error, StreamsError) else ""
+            raise StreamsError(f"{where}: {type(error).__name__}: {error}", hint) from error
 
     def _processor(self, states: States) -> Processor:
         if not self._made:
@@ -172,8 +198,8 @@ class ProcessMachine:
     def _context(self, micros: int, partition: int, offset: int, clock: Clock) -> ProcessorContext:
         now_ms = micros // MICROS if self.time_mode is TimeMode.EVENT else clock.processing_ms
         watermark = None if clock.watermark_ms is None else _moment(clock.watermark_ms * MICROS)
-        timers, now = Timers(clock, now_ms), _moment(clock.processing_ms * MICROS)
-        return ProcessorContext(_moment(micros), partition, offset, watermark, now, timers)
+        now = _moment(clock.processing_ms * MICROS) if self.time_mode is TimeMode.PROCESSING else None
+        return ProcessorContext(_moment(micros), partition, offset, watermark, now, Timers(clock, now_ms))
 
     def _emitted(
         self, made: Any, key: str | None, micros: int, partition: int, offset: int
@@ -224,7 +250,7 @@ def time_mode_of(processor: type[Processor]) -> TimeMode:
                 'Say time = "processing", or clear the state in on_timer().',
             )
         return TimeMode.EVENT
-    return TimeMode.PROCESSING if has_timers or mortal else TimeMode.NONE
+    return TimeMode.PROCESSING if mortal or processor.time == "processing" else TimeMode.NONE
 
 
 def _several(made: Any) -> Iterable[Any]:

@@ -12,7 +12,6 @@ part of a checkpoint: a key's state is found in its group's partition only.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +32,6 @@ MESSAGE_COLUMNS = ("side", "key", "micros", "partition", "offset", "value")
 # call and a record batch of its own. More shuffle partitions than this would stay empty. Checkpoints depend on it.
 BUCKETS = 128
 ROWS_PER_BATCH = 10_000  # of Arrow, as Spark has it
-STATE_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 
 
 def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> DataFrame:
@@ -153,10 +146,8 @@ class _Adapter(StatefulProcessor):
         pass
 
     def _clock(self, times: Any, states: KeyStates) -> _Clock:
-        now = times.getCurrentProcessingTimeInMs()
-        if now < 0:  # Spark tells no time to those who have no timers
-            now = int(time.time() * 1000)
-        return _Clock(times.getCurrentWatermarkInMs() if self._has_watermark else None, now, states)
+        watermark = times.getCurrentWatermarkInMs() if self._has_watermark else None
+        return _Clock(watermark, times.getCurrentProcessingTimeInMs(), states)
 
     def _made(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         names = self._names
