@@ -85,6 +85,7 @@ def test_a_timer_rings_once_the_watermark_reaches_it_unless_it_was_cancelled() -
         ('"a"', 7_000_000, 0, 4, None),
     ]
     assert run.batch([], watermark_ms=99_999) == []
+    assert run.states['"a"'].is_empty()  # nothing is left of a key whose states are cleared and whose timers have rung
 
 
 def test_timers_ring_behind_the_last_row_when_the_frame_is_a_batch() -> None:

@@ -4,10 +4,9 @@ A machine takes messages: a frame of `side`, `key`, `micros`, `partition`, `offs
 On a stream they go through Spark's transformWithState. On a batch frame all rows of a key are there at once; no state
 has to be stored, and the machine runs in mapInArrow with its states in memory.
 
-On a stream, rows are grouped not by their key but into `BUCKETS` groups of keys, and the key of each state is named by
-`state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell, all
-of which has a price per group and per cell. So a row is one text, and a group is many keys. The number of groups is
-part of a checkpoint: a key's state is found in its group's partition only.
+On a stream, rows are grouped not by their key but into `KEY_BUCKETS` groups of keys, and the key of each state is named
+by `state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell,
+all of which has a price per group and per cell. So a row is one text, and a group is many keys.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from penstock.streams.lowering.stateful.state_access import KeyStates, Store
 from penstock.streams.machines.machine import Machine, Record, TimeMode
 from penstock.streams.machines.memory import by_key, run_once
+from penstock.streams.planning.rules import KEY_BUCKETS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 MESSAGE_COLUMNS = ("side", "key", "micros", "partition", "offset", "value")
-# Chosen: enough that they spread evenly over the shuffle partitions of a machine or two. Each that a batch touches is a
-# call and a record batch of its own. More shuffle partitions than this would stay empty. Checkpoints depend on it.
-BUCKETS = 128
 ROWS_PER_BATCH = 10_000  # of Arrow, as Spark has it
 
 
@@ -46,7 +43,7 @@ def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> Da
         return messages.select(*MESSAGE_COLUMNS).repartition("key").mapInArrow(run, columns)
     text = [F.col(name).cast("string") for name in ("side", "micros", "partition", "offset")]
     row = F.concat_ws("\n", *text, F.coalesce("key", F.lit("")), F.coalesce("value", F.lit("")))
-    bucket = F.concat(F.lit("b"), F.pmod(F.xxhash64("key"), F.lit(BUCKETS)).cast("string"))
+    bucket = F.concat(F.lit("b"), F.pmod(F.xxhash64("key"), F.lit(KEY_BUCKETS)).cast("string"))
     grouped = messages.select(bucket.alias("bucket"), row.alias("row")).groupBy("bucket")
     mode = "update" if context.query is None else context.query.mode
     return grouped.transformWithState(_Adapter(machine), columns, mode, machine.time_mode.value)

@@ -114,7 +114,7 @@ class Store:
     """What a machine has declared, in the state store of a task."""
 
     def __init__(self, handle: Any, schemas: Mapping[str, tuple[StateKind, StructType, StructType | None, int | None]]):
-        self.wire = Wire(handle._statefulProcessorApiClient)
+        self.wire = Wire(getattr(handle, "_statefulProcessorApiClient", None))
         self.schemas, self.spark_states = schemas, {}
         self._named: str | None = None
         for name, (kind, columns, key, ttl_ms) in schemas.items():
