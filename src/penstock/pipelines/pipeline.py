@@ -141,6 +141,9 @@ class Branch:
     sinks: tuple[Sink | Branch, ...]
     steps: tuple[Step, ...] = ()
     stateful: bool = False
+    # Its state goes by the clock, so that Spark runs a batch at every trigger, with rows or without. Where a run ends
+    # by itself there are none without rows, or it would never end.
+    goes_by_clock: bool = False
     mode: OutputMode = "append"
     # Read instead of the pipeline's, whose steps and dead letters are not for them.
     sources: tuple[Source, ...] = ()

@@ -86,3 +86,23 @@ def test_the_latest_rows_meet_when_tables_are_joined(
         test.pipe("right", [Record(key, {"n": n}, 4) for key, n in (("x", 7), ("r", 1), ("gone", 3))])
         assert {row.key: row.value for row in test.read("joined")} == expected
         assert {row.timestamp for row in test.read("joined") if row.key == "x"} == {4}
+
+
+def last(state: Any, row: Any) -> Any:
+    return row
+
+
+def test_the_latest_row_is_that_of_the_latest_time_when_streams_of_several_topics_are_merged(
+    spark: SparkSession,
+) -> None:
+    app = Streams("merged")
+    one, two = (app.stream(topic, value=json("n bigint")) for topic in ("one", "two"))
+    both = one.merge(two)
+    both.to_table().join(app.table("names", value=json("name string"))).to("joined")
+    both.group_by_key().reduce(last, "n bigint").to("reduced")
+    with TopologyTest(app, spark) as test:
+        test.pipe("one", [Record("a", {"n": 0}, 1), Record("b", {"n": 0}, 2), Record("x", {"n": 1}, 3)])
+        test.pipe("two", [Record("x", {"n": 2}, 9)])
+        test.pipe("names", [Record("x", {"name": "X"}, 0)])
+        assert test.read_table("joined") == {"x": {"n": 2, "name": "X"}}
+        assert test.read_table("reduced")["x"] == {"n": 2}

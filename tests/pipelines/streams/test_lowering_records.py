@@ -63,6 +63,22 @@ def test_a_row_says_what_is_wrong_when_a_value_is_not_the_declared_object(spark:
     assert found == [expected for _, expected in VALUES]
 
 
+def test_a_row_is_refused_when_its_value_says_no_time_or_one_before_1970(spark: SparkSession) -> None:
+    app = Streams("records")
+    app.stream("clicks", value=json("n int"), time="timestamp_millis(n)").to("out")
+    context = context_of(app, spark)
+    source = context.plan.topology.nodes[0]
+    assert isinstance(source, Source)
+    given = records(spark, [(b"k", value) for value in (b'{"n": 0}', b'{"n": -1}', b"{}", None)])
+    errors = [row["error"] for row in judged_rows(source, given, context).orderBy("_offset").collect()]
+    assert [None if each is None else each.split(":")[0] for each in errors] == [
+        None,
+        "the record's time is before 1970",
+        "the record has no time",
+        None,
+    ]
+
+
 def test_a_value_of_one_column_and_a_key_of_any_kind_are_written_when_the_sink_says_how(spark: SparkSession) -> None:
     app = Streams("records")
     lines = app.stream("lines", key=json("bigint"), value=text(), headers=False)

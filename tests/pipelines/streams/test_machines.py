@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from penstock.pipelines.pipeline import Settings
+from penstock.pipelines.steps.kinds import columns_of
 from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.machine_nodes import (
     lower_fold,
@@ -21,19 +27,25 @@ from penstock.streams.lowering.machine_nodes import (
     lower_stream_table_join,
     lower_table_aggregate,
 )
-from penstock.streams.lowering.stateful.applying import STATE_STORE
 from penstock.streams.machines.processing import Processor, list_state, map_state, value_state
 from penstock.streams.planning.plan import Plan
 from penstock.streams.topology.nodes import Aggregate, Fold, ForeignKeyJoin, Process, Shape, StreamTableJoin, Topology
 from penstock.streams.topology.windows import Window, WindowKind
+from penstock.streams.topology_test.session import session_for_tests
 
 ORDERS = "_key string, at bigint, _offset bigint, customer bigint, price decimal(10,2), placed timestamp"
 CUSTOMERS = "_key bigint, at bigint, _offset bigint, name string"
 
 
+@pytest.fixture(scope="module")
+def small(spark: SparkSession) -> SparkSession:
+    """One task after a shuffle, and no code to compile: the rows are few."""
+    return session_for_tests(spark, Settings(parallelism=1))
+
+
 @pytest.fixture
-def context(spark: SparkSession) -> Context:
-    return Context(spark, Plan(Topology("test", ()), (), {}), Settings(), is_streaming=False)
+def context(small: SparkSession) -> Context:
+    return Context(small, Plan(Topology("test", ()), (), {}), Settings(), is_streaming=False)
 
 
 def rows_of(frame: DataFrame) -> DataFrame:
@@ -97,14 +109,14 @@ def order(key: str | None, at: int, customer: int | None, price: int = 0) -> tup
     return (key, at, at, customer, Decimal(price), moment(at % 60))
 
 
-def test_joins_by_machines_are_as_tables_say_when_the_frame_is_a_batch(spark: SparkSession, context: Context) -> None:
-    orders = frame_of(spark, [order("a", 1, 7), order("b", 2, 8), order("c", 3, 7), order("c", 4, None)], ORDERS)
-    customers = frame_of(spark, [(7, 2, 0, "Ada"), (9, 3, 1, "Eve")], CUSTOMERS)
+def test_joins_by_machines_are_as_tables_say_when_the_frame_is_a_batch(small: SparkSession, context: Context) -> None:
+    orders = frame_of(small, [order("a", 1, 7), order("b", 2, 8), order("c", 3, 7), order("c", 4, None)], ORDERS)
+    customers = frame_of(small, [(7, 2, 0, "Ada"), (9, 3, 1, "Eve")], CUSTOMERS)
     by_customer = ForeignKeyJoin("fk", (), "left", "customer")
     joined = lower_foreign_key_join(by_customer, [orders, customers], context)
     named = [("a", 7, "Ada", False), ("b", 8, None, False)]
     assert found(joined, "_key", "customer", "name", "_null") == named
-    clicks = frame_of(spark, [(7, 1, 0, "early"), (7, 2, 1, "later"), (None, 3, 2, "nobody")], CUSTOMERS)
+    clicks = frame_of(small, [(7, 1, 0, "early"), (7, 2, 1, "later"), (None, 3, 2, "nobody")], CUSTOMERS)
     looked_up = lower_stream_table_join(StreamTableJoin("j", (), "left"), [clicks, customers], context)
     assert found(looked_up, "name", "name_right", "_key") == [
         ("early", None, 7),
@@ -113,29 +125,30 @@ def test_joins_by_machines_are_as_tables_say_when_the_frame_is_a_batch(spark: Sp
     ]
 
 
-def test_aggregates_of_a_table_forget_old_rows_when_the_frame_is_a_batch(spark: SparkSession, context: Context) -> None:
+def test_aggregates_of_a_table_forget_old_rows_when_the_frame_is_a_batch(small: SparkSession, context: Context) -> None:
     rows = [order("a", 1, 7, 5), order("b", 2, 7, 9), order("c", 3, 8, 1), order("c", 4, 7, 2), order("d", 5, 8, 4)]
-    orders = frame_of(spark, [*rows, order("d", 6, None)], ORDERS)
+    orders = frame_of(small, [*rows, order("d", 6, None)], ORDERS)
     group = ((("customer", "customer"),),)
     sums = (("n", "count(*)"), ("total", "sum(price)"), ("mean", "avg(price)"))
     summed_up = lower_table_aggregate(Aggregate("s", (), (sums,), group, Shape.TABLE), [orders], context)
     assert [tuple(map(str, row)) for row in found(summed_up, "_key", "customer", "n", "total", "mean")] == [
         ("7", "7", "3", "16.00", "5.333333"),
     ]
-    members = (("n", "count(*)"), ("least", "min(price)"), ("all", "collect_list(placed)"), ("mean", "avg(price)"))
+    # `offset` is what a column of the machine is called, too.
+    members = (("n", "count(*)"), ("offset", "min(price)"), ("all", "collect_list(placed)"), ("mean", "avg(price)"))
     listed = lower_table_aggregate(Aggregate("m", (), (members,), group, Shape.TABLE), [orders], context)
-    ((key, n, least, placed, mean),) = found(listed, "_key", "n", "least", "all", "mean")
+    ((key, n, least, placed, mean),) = found(listed, "_key", "n", "offset", "all", "mean")
     assert (key, n, str(least), str(mean)) == (7, 3, "2.00", "5.333333")
     assert [each.replace(tzinfo=UTC) for each in placed] == [moment(1), moment(2), moment(4)]
 
 
 def test_windows_and_folds_by_machines_are_as_kafka_has_them_when_the_frame_is_a_batch(
-    spark: SparkSession, context: Context
+    small: SparkSession, context: Context
 ) -> None:
-    orders = frame_of(spark, [order("a", 10, 7, 5), order("a", 15, 7, 9), order("a", 30, 8, 1)], ORDERS)
-    sliding = Aggregate("w", (), ((("total", "sum(price)"),),), ((),), window=Window(WindowKind.SLIDING, 10, 10))
+    orders = frame_of(small, [order("a", 10, 7, 5), order("a", 15, 7, 9), order("a", 30, 8, 1)], ORDERS)
+    sliding = Aggregate("w", (), ((("start", "sum(price)"),),), ((),), window=Window(WindowKind.SLIDING, 10, 10))
     slid = lower_sliding_aggregate(sliding, [orders], context)
-    assert [(key.start, key.end, int(total)) for key, total in found(slid, "_key", "total")] == [
+    assert [(key.start, key.end, int(total)) for key, total in found(slid, "_key", "start")] == [
         (0, 10, 5),
         (11, 21, 9),
         (20, 30, 1),
@@ -148,74 +161,85 @@ def test_windows_and_folds_by_machines_are_as_kafka_has_them_when_the_frame_is_a
         (7, 7, 14, moment(10)),
         (8, 8, 1, moment(30)),
     ]
+    wrong = Fold("wrong", (), summed, "total decimal(10,2), first int", None, (("customer", "customer"),))
+    with pytest.raises(Exception, match=r"wrong: what \S*summed gave does not fit STRUCT<.*first.*: \{\"total"):
+        lower_fold(wrong, [orders], context).collect()
     processed = lower_process(Process("p", (), Visits, Visits.columns), [orders], context)
     assert [(key, n, largest) for key, n, largest in found(processed, "_key", "n", "by_customer")] == [("A", 3, 2)] * 3
 
 
-@pytest.fixture
-def steps(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """A query over files: a function that adds rows and gives what came out, batch by batch."""
-    queries: list[Any] = []
-    for key, value in STATE_STORE.items():
-        spark.conf.set(key, value)
+class Stepped:
+    """Queries over files, all of which take a step at once."""
 
-    def start(
-        ddls: list[str], lower: Callable[[list[DataFrame]], DataFrame], delay: str | None = None
-    ) -> Callable[..., list[Any]]:
-        inputs = [tmp_path / f"input-{len(queries)}-{number}" for number in range(len(ddls))]
-        for each in inputs:
-            each.mkdir()
-        read = [spark.readStream.schema(ddl).parquet(str(path)) for ddl, path in zip(ddls, inputs, strict=True)]
-        rows = [rows_of(each) for each in read]
-        streams = rows if delay is None else [each.withWatermark("_timestamp", delay) for each in rows]
-        made: list[Any] = []
-        writer = lower(streams).writeStream.foreachBatch(lambda frame, _: made.extend(frame.collect()))
-        query = (
-            writer.outputMode("update").option("checkpointLocation", str(tmp_path / f"state-{len(queries)}")).start()
-        )
-        queries.append(query)
+    def __init__(self, spark: SparkSession, home: Path) -> None:
+        self.spark, self._home = spark, home
+        self._queries: dict[str, Any] = {}
+        self._made: dict[str, list[Any]] = {}
+        self._files = count()
 
-        def step(*sides: list[tuple[Any, ...]]) -> list[Any]:
-            for rows, ddl, path in zip(sides, ddls, inputs, strict=True):
-                if rows:
-                    spark.createDataFrame(rows, ddl).coalesce(1).write.mode("append").parquet(str(path))
+    def read(self, name: str, ddl: str) -> DataFrame:
+        (self._home / name).mkdir()
+        return rows_of(self.spark.readStream.schema(ddl).parquet(str(self._home / name)))
+
+    def start(self, name: str, rows: DataFrame) -> None:
+        made = self._made[name] = []
+        writer = rows.writeStream.foreachBatch(lambda frame, _: made.extend(frame.collect()))
+        writer = writer.outputMode("update").option("checkpointLocation", str(self._home / f"state-{name}"))
+        self._queries[name] = writer.start()
+
+    def step(self, ddls: dict[str, str], **given: list[tuple[Any, ...]]) -> dict[str, list[Any]]:
+        """What each query has said, after rows were added."""
+        for name, rows in given.items():
+            schema = to_arrow_schema(columns_of(ddls[name]), timezone="UTC")
+            table = pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+            pq.write_table(table, self._home / name / f"{next(self._files)}.parquet")
+        for query in self._queries.values():
             query.processAllAvailable()
-            said = list(made)
+        said = {name: list(made) for name, made in self._made.items()}
+        for made in self._made.values():
             made.clear()
-            return said
+        return said
 
-        return step
-
-    yield start
-    for query in queries:
-        query.stop()
-    for key in STATE_STORE:
-        spark.conf.unset(key)
+    def stop(self) -> None:
+        for query in self._queries.values():
+            query.stop()
 
 
-def test_a_foreign_key_join_is_right_after_each_batch_when_it_is_a_stream(
-    context: Context, steps: Callable[..., Any]
+@pytest.fixture
+def stepped(small: SparkSession, tmp_path: Path) -> Iterator[Stepped]:
+    made = Stepped(small, tmp_path)
+    yield made
+    made.stop()
+
+
+def test_states_and_timers_last_from_batch_to_batch_when_machines_run_on_streams(
+    context: Context, stepped: Stepped
 ) -> None:
-    node = ForeignKeyJoin("fk", (), "inner", "customer")
-    step = steps([ORDERS, CUSTOMERS], lambda inputs: lower_foreign_key_join(node, inputs, context))
-    said = step([order("a", 1, 7), order("b", 2, 8)], [(7, 1, 0, "Ada"), (8, 1, 1, "Bob")])
-    assert sorted((row["_key"], row["name"]) for row in said) == [("a", "Ada"), ("b", "Bob")]
-    said = step([], [(7, 9, 2, "Eva")])
-    assert [(row["_key"], row["name"], row["_null"]) for row in said] == [("a", "Eva", False)]
-    said = step([order("a", 12, 8), order("b", 13, None)], [(7, 12, 3, "Eve")])
-    assert sorted((row["_key"], row["name"], row["_null"]) for row in said) == [("a", "Bob", False), ("b", None, True)]
-
-
-def test_states_and_timers_of_a_processor_last_from_batch_to_batch_when_it_is_a_stream(
-    context: Context, steps: Callable[..., Any]
-) -> None:
-    node = Process("p", (), Visits, Visits.columns)
-    step = steps([ORDERS], lambda inputs: lower_process(node, inputs, context), "0 seconds")
-    assert step([order("a", 1000, 7, 5), order("b", 1000, 7, 5)]) == []
+    ddls = {"orders": ORDERS, "customers": CUSTOMERS, "visits": ORDERS}
+    orders, customers, visits = (stepped.read(name, ddl) for name, ddl in ddls.items())
+    stepped.start(
+        "fk", lower_foreign_key_join(ForeignKeyJoin("fk", (), "inner", "customer"), [orders, customers], context)
+    )
+    timed = visits.withWatermark("_timestamp", "0 seconds")
+    stepped.start("told", lower_process(Process("p", (), Visits, Visits.columns), [timed], context))
+    step = partial(stepped.step, ddls)
+    said = step(
+        orders=[order("a", 1, 7), order("b", 2, 8), order("c", 3, 7)],
+        customers=[(7, 1, 0, "Ada"), (8, 1, 1, "Bob")],
+        visits=[order("a", 1000, 7, 5), order("b", 1000, 7, 5), order("a", 1999, 7, 6)],
+    )
+    assert sorted((row["_key"], row["name"]) for row in said["fk"]) == [("a", "Ada"), ("b", "Bob"), ("c", "Ada")]
     # The watermark has not reached 2000 yet.
-    assert step([order("a", 1999, 7, 6)]) == []
-    said = step([order("c", 2000, 8, 1)])
-    shown = [(row["_key"], row["n"], [int(price) for price in row["prices"]], row["by_customer"]) for row in said]
-    assert sorted(shown) == [("A", 2, [5, 6], 2), ("B", 1, [5], 1)]
-    assert {row["_timestamp"].replace(tzinfo=UTC).timestamp() for row in said} == {2.0}
-    assert {row["_key"]: row["last"].replace(tzinfo=UTC) for row in said}["A"] == moment(19)
+    assert said["told"] == []
+    said = step(
+        orders=[order("a", 12, 8), order("b", 13, None)],
+        customers=[(7, 12, 3, "Eve")],
+        visits=[order("a", 1600, 7, 7), order("c", 2000, 8, 1)],
+    )
+    joined = sorted((row["_key"], row["name"], row["_null"]) for row in said["fk"])
+    assert joined == [("a", "Bob", False), ("b", None, True), ("c", "Eve", False)]
+    told = said["told"]
+    shown = [(row["_key"], row["n"], [int(price) for price in row["prices"]], row["by_customer"]) for row in told]
+    assert sorted(shown) == [("A", 3, [5, 6, 7], 3), ("B", 1, [5], 1)]
+    assert {row["_timestamp"].replace(tzinfo=UTC).timestamp() for row in told} == {2.0}
+    assert {row["_key"]: row["last"].replace(tzinfo=UTC) for row in told}["A"] == moment(1600 % 60)

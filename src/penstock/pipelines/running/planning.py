@@ -51,6 +51,7 @@ class QueryPlan:
     outputs: tuple[Output, ...]
     mode: OutputMode = "append"
     is_stateful: bool = False
+    goes_by_clock: bool = False
     keeps_dead_letters: bool = False  # rows with an error go elsewhere; else they fail the batch
     after: tuple[str, ...] = ()
     is_real_time: bool = False
@@ -89,6 +90,7 @@ def _own_query(branch: Branch, given: Input, keeps: bool) -> QueryPlan:
         _outputs_of(branch, on_batch),
         branch.mode,
         is_stateful=branch.stateful,
+        goes_by_clock=branch.goes_by_clock,
         keeps_dead_letters=keeps and own is given,
         after=branch.after,
         is_real_time=branch.is_real_time,

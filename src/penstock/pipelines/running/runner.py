@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -28,6 +28,7 @@ from penstock.pipelines.running.publishing import open_publisher
 from penstock.pipelines.running.reading import open_ends, read_rows
 from penstock.pipelines.running.real_time import NO_PAUSE, RowWriting, check_real_time, explained, start_in_real_time
 from penstock.pipelines.running.renewing import Renewed, Renewing
+from penstock.pipelines.running.session import batches_with_rows
 from penstock.pipelines.running.starting import start_patiently
 from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
@@ -320,7 +321,9 @@ class Run:
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
         writer = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing)
-        query = start_patiently(writer.start, name, lambda: not self._stopping.is_set())
+        ends = _ends_by_itself(settings, self.once)
+        with batches_with_rows(self.spark) if ends and plan.goes_by_clock else nullcontext():
+            query = start_patiently(writer.start, name, lambda: not self._stopping.is_set())
         writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, progress)
 

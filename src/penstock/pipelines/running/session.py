@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ _LATE_SECOND_COMPILER = (
 # A task is tried four times, as on a cluster. Spark's plain local[*] tries once: a Python worker that dies, of too
 # little memory for one, would end the query.
 DEFAULT_MASTER = "local[*,4]"
+_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
@@ -115,6 +117,18 @@ def local_environment() -> dict[str, str]:
         # A deep stack: Java's regular expressions recurse, and a long line was seen to end a query's thread.
         "SPARK_SUBMIT_OPTS": f"-Xss4m {_LATE_SECOND_COMPILER} -Dlog4j2.configurationFile={quiet}",
     }
+
+
+@contextmanager
+def batches_with_rows(spark: SparkSession) -> Iterator[None]:
+    """A query that is started within has no batches without rows. One whose state goes by the clock has one after the
+    other otherwise (Spark cannot tell whether a timer is set), and does not end where others do."""
+    before = spark.conf.get(_EMPTY_BATCHES)
+    spark.conf.set(_EMPTY_BATCHES, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(_EMPTY_BATCHES, before or "true")
 
 
 def find_java() -> str:

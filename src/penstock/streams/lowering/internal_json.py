@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
+TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 _TIMES = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timestampFormat": f"{TIME_FORMAT}XXX",
+    "timestampNTZFormat": TIME_FORMAT,
     "timeZone": "UTC",
 }
 WRITE_OPTIONS = {**_TIMES, "ignoreNullFields": "false"}

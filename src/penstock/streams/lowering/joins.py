@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.steps.registries import free_names
 from penstock.streams.lowering.columns import column, columns, value_names
+from penstock.streams.lowering.positions import has_order
 from penstock.streams.lowering.watermarks import EVENT_TIME, with_event_time
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
@@ -104,8 +105,7 @@ def lower_table_join(node: TableJoin, inputs: list[DataFrame], context: Context)
     left, right = inputs
     check_keys(node.name, left, right)
     sides = [_tagged(rows, side) for side, rows in enumerate(inputs)]
-    latest = [f"max_by({name}, struct({PARTITION}, {OFFSET})) FILTER (WHERE {_SIDE} = {side}) AS {name}"
-              for side, name in enumerate((_LEFT, _RIGHT))]  # fmt: skip
+    latest = [_latest(node, side, context) for side in range(2)]
     from pyspark.sql import functions as F
 
     last = [F.max(column(name)).alias(name) for name in (PARTITION, OFFSET)]
@@ -123,6 +123,14 @@ def lower_table_join(node: TableJoin, inputs: list[DataFrame], context: Context)
         (~is_there).alias(NULL),
         *columns((PARTITION, OFFSET)),
     )
+
+
+def _latest(node: TableJoin, side: int, context: Context) -> str:
+    """As SQL. The largest offset of its partition or, where a key's rows come from several, the latest time."""
+    name = (_LEFT, _RIGHT)[side]
+    is_ordered = has_order(context.plan.topology, node.inputs[side], context.plan.cuts)
+    place = f"{PARTITION}, {OFFSET}" if is_ordered else f"{name}.{TIMESTAMP}, {PARTITION}, {OFFSET}"
+    return f"max_by({name}, struct({place})) FILTER (WHERE {_SIDE} = {side}) AS {name}"
 
 
 def _tagged(rows: DataFrame, side: int) -> DataFrame:

@@ -26,7 +26,8 @@ from penstock.streams.lowering.columns import (
     value_names,
 )
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.nodes import KEY, NULL, TIMESTAMP, MapRows, Peek
+from penstock.streams.topology.functions import function_name
+from penstock.streams.topology.nodes import KEY, NULL, OFFSET, PARTITION, TIMESTAMP, MapRows, Peek
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 _MADE = "_made"
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError)
 
 
 def lower_map_rows(node: MapRows, inputs: list[DataFrame], context: Context) -> DataFrame:
@@ -45,7 +47,7 @@ def lower_map_rows(node: MapRows, inputs: list[DataFrame], context: Context) -> 
     refuse_our_names(kind.names, node.name)
     ddl = type_ddl(kind)
     work = flat_caller(node.function, node.row_type) if node.is_flat else row_caller(node.function, node.row_type)
-    made = _called(node.name, work, f"ARRAY<{ddl}>" if node.is_flat else ddl)
+    made = _called(f"{node.name}: {function_name(node.function)}", work, f"ARRAY<{ddl}>" if node.is_flat else ddl)
     given = _row(rows, is_whole=node.row_type is None)
     ours = our_names(rows)
     if node.is_flat:
@@ -67,7 +69,8 @@ def lower_peek(node: Peek, inputs: list[DataFrame], context: Context) -> DataFra
         function(row)
         return True
 
-    return rows.where(_called(node.name, look, "BOOLEAN")(_row(rows, is_whole=True)))
+    seen = _called(f"{node.name}: {function_name(function)}", look, "BOOLEAN")
+    return rows.where(seen(_row(rows, is_whole=True)))
 
 
 def _row(rows: DataFrame, *, is_whole: bool) -> Column:
@@ -77,20 +80,51 @@ def _row(rows: DataFrame, *, is_whole: bool) -> Column:
 
 
 def _called(where: str, work: Callable[[Any], Any], ddl: str) -> Callable[[Column], Column]:
-    """Named as not deterministic, so that Spark calls it once for a row, wherever its result is used."""
+    """Named as not deterministic, so that Spark calls it once for a row, wherever its result is used. It gets the row's
+    place, too, for errors."""
     from pyspark.sql import functions as F
 
     kind = arrow_kind(ddl)
 
-    def call(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        for batch in batches:
-            made = [None if row is None else work(row) for row in batch.to_pylist(maps_as_pydicts="strict")]
-            try:
-                yield pa.array(made, kind)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError) as error:
-                raise StreamsError(f"{where}: what the function returned does not fit {ddl}: {error}") from error
+    def call(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
+        for rows, partitions, offsets in batches:
+            made = RowsMade(where, ddl, kind, lambda at, p=partitions, o=offsets: f"partition {p[at]}, offset {o[at]}")  # type: ignore[misc]
+            yield made.of(work, rows.to_pylist(maps_as_pydicts="strict"))
 
-    return F.arrow_udf(call, ddl).asNondeterministic()  # type: ignore[call-overload,no-any-return]
+    call_column: Any = F.arrow_udf(call, ddl).asNondeterministic()  # type: ignore[call-overload]
+    return lambda row: call_column(row, *columns((PARTITION, OFFSET)))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RowsMade:
+    """What a function makes of a batch of rows, or an error that says where it went wrong."""
+
+    where: str  # node and function
+    ddl: str
+    kind: pa.DataType
+    place: Callable[[int], str]  # of a row of the batch
+
+    def of(self, work: Callable[[Any], Any], rows: list[Any]) -> pa.Array:
+        made: list[Any] = []
+        try:
+            made.extend(None if row is None else work(row) for row in rows)  # those before a failure stay
+        except Exception as error:  # whatever the function does: its author needs to know where
+            reason = f"{type(error).__name__}: {error}"
+            raise StreamsError(f"{self.where} failed ({self.place(len(made))}): {reason}") from error
+        try:
+            return pa.array(made, self.kind)
+        except _MISFITS as error:
+            at = next((at for at, each in enumerate(made) if not self._fits(each)), 0)
+            raise StreamsError(
+                f"{self.where}: what the function returned does not fit {self.ddl} ({self.place(at)}): {error}"
+            ) from error
+
+    def _fits(self, made: Any) -> bool:
+        try:
+            pa.array([made], self.kind)
+        except _MISFITS:
+            return False
+        return True
 
 
 def row_caller(function: Callable[[Any], Any], row_type: type | None) -> Callable[[dict[str, Any]], Any]:

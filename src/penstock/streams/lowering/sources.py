@@ -57,14 +57,16 @@ def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame
 
 def _timed(rows: DataFrame, time: str) -> DataFrame:
     """The time of the event, in milliseconds as Kafka keeps it. A row without a value has the record's; one whose
-    value says none is an error."""
+    value says none is an error. So is a time before 1970, which no record can have, and which all windows would take
+    for late."""
     from pyspark.sql import functions as F
 
     at = F.date_trunc("MILLISECOND", F.expr(time).cast("timestamp"))
     missing = F.when(~column(NULL) & at.isNull(), F.lit(f"the record has no time: {time} is null"))
+    too_old = F.when(~column(NULL) & (F.unix_micros(at) < 0), F.lit(f"the record's time is before 1970: {time}"))
     timed = F.when(column(NULL), column(TIMESTAMP)).otherwise(at)
     names = rows.columns
-    changed = {ERROR: F.coalesce(column(ERROR), missing).alias(ERROR), TIMESTAMP: timed.alias(TIMESTAMP)}
+    changed = {ERROR: F.coalesce(column(ERROR), missing, too_old).alias(ERROR), TIMESTAMP: timed.alias(TIMESTAMP)}
     return rows.select(*(changed.get(name, column(name)) for name in names))
 
 

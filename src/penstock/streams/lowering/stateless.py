@@ -15,11 +15,13 @@ from penstock.streams.lowering.columns import (
     with_values,
     without_headers,
 )
+from penstock.streams.lowering.positions import merged_numbers
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     HEADERS,
     KEY,
     NULL,
+    PARTITION,
     Filter,
     FlatMap,
     Map,
@@ -94,13 +96,19 @@ def lower_select_key(node: SelectKey, inputs: list[DataFrame], context: Context)
 
 
 def lower_merge(node: Merge, inputs: list[DataFrame], context: Context) -> DataFrame:
-    """By name. Headers stay only where all inputs have them."""
+    """By name. Headers stay only where all inputs have them. Partitions of several topics get numbers of their own."""
     all_have_headers = all(HEADERS in rows.columns for rows in inputs)
-    first, *others = inputs if all_have_headers else [without_headers(rows) for rows in inputs]
+    numbers = merged_numbers(context.plan.topology, node, context.plan.cuts)
+    numbered = [_numbered(rows, each, max(numbers) + 1) for rows, each in zip(inputs, numbers, strict=True)]
+    first, *others = numbered if all_have_headers else [without_headers(rows) for rows in numbered]
     for number, other in enumerate(others, 2):
         _check_same_columns(node.name, first, other, number)
         first = first.unionByName(other)
     return first
+
+
+def _numbered(rows: DataFrame, number: int, count: int) -> DataFrame:
+    return rows if count == 1 else rows.withColumn(PARTITION, column(PARTITION) * count + number)
 
 
 def _check_same_columns(where: str, first: DataFrame, other: DataFrame, number: int) -> None:

@@ -27,16 +27,23 @@ class FoldMachine:
         return {"folded": StateSpec(StateKind.VALUE, "count bigint, micros bigint, value string")}
 
     def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
-        counted = [row for row in in_order(rows) if row.value is not None]
-        if key is None or not counted:
+        if key is None:
             return
         state = states.value("folded")
-        count, micros, value = state.get() or (0, 0, None)
-        count += len(counted)
-        micros = max(micros, *(row.micros for row in counted))
-        value = self.folding.more(value, (row.value for row in counted if row.value is not None))
-        state.put((count, micros, value))
-        yield (key, micros, count, value)
+        before, micros, value = state.get() or (0, 0, None)
+        count = before
+
+        def values() -> Iterator[str]:
+            nonlocal count, micros
+            for row in in_order(rows):
+                if row.value is not None:
+                    count, micros = count + 1, max(micros, row.micros)
+                    yield row.value
+
+        value = self.folding.more(value, values())
+        if count > before:
+            state.put((count, micros, value))
+            yield (key, micros, count, value)
 
     def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
         return iter(())

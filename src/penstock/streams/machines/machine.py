@@ -90,7 +90,8 @@ class Clock(Protocol):
         """No window that ends at or before this takes rows. None: there is no watermark, and nothing is late."""
 
     @property
-    def processing_ms(self) -> int: ...
+    def processing_ms(self) -> int:
+        """When the batch began, by the clock; of machines in TimeMode.PROCESSING alone."""
 
     @property
     def is_last(self) -> bool:

@@ -14,27 +14,33 @@ from penstock.streams.machines.machine import Record
 
 
 def in_order(rows: Iterable[Record]) -> Iterator[Record]:
+    """Rows that were taken are let go: a key may have very many of them."""
     lanes: dict[tuple[int, int], list[Record]] = {}
     for row in rows:
         lanes.setdefault((row.side, row.partition), []).append(row)
+    for lane in lanes.values():
+        lane.sort(key=_offset)
+        lane.reverse()
     if len(lanes) == 1:
         (lane,) = lanes.values()
-        yield from sorted(lane, key=_offset)
+        while lane:
+            yield lane.pop()
         return
-    waiting = [iter(sorted(lane, key=_offset)) for lane in lanes.values()]
-    heap = []
-    for number, following in enumerate(waiting):
-        first = next(following)
-        heap.append((first.micros, -first.side, first.partition, number, first))
+    heap = [_head(lane) for lane in lanes.values()]
     heapq.heapify(heap)
     while heap:
-        *_, number, row = heap[0]
-        yield row
-        behind = next(waiting[number], None)
-        if behind is None:
-            heapq.heappop(heap)
+        lane = heap[0][-1]
+        yield lane.pop()
+        if lane:
+            heapq.heapreplace(heap, _head(lane))
         else:
-            heapq.heapreplace(heap, (behind.micros, -behind.side, behind.partition, number, behind))
+            heapq.heappop(heap)
+
+
+def _head(lane: list[Record]) -> tuple[int, int, int, list[Record]]:
+    """Orders lanes by their next row. No two lanes have the same side and partition."""
+    following = lane[-1]
+    return (following.micros, -following.side, following.partition, lane)
 
 
 def latest(rows: Iterable[Record]) -> Record | None:

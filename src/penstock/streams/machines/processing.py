@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
-from penstock.streams.machines.closing import MICROS
+from penstock.streams.machines.closing import MICROS, NO_TIMER
 from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
 from penstock.streams.machines.ordering import in_order
 from penstock.streams.machines.processor_states import StateNames, StateSlot
@@ -109,12 +110,53 @@ class ProcessorContext:
     partition: int  # of the row's record, or of the last one before the timer; with
     offset: int
     watermark: datetime | None  # None: nothing is late
-    processing_time: datetime
+    _processing_time: datetime | None
     timers: Timers
+
+    @property
+    def processing_time(self) -> datetime:
+        """When the batch began. Spark keeps it with the batch: one that is repeated sees the same time."""
+        if self._processing_time is None:
+            raise StreamsError(
+                "only a class that goes by the clock has a processing time",
+                'Say time = "processing" in the class. What the class does with the clock of a worker would differ if'
+                " a batch were repeated.",
+            )
+        return self._processing_time
 
     def row(self, value: Any, *, key: Any = ..., time: datetime | None = None) -> Emitted:
         """A row that comes out with another key, of the same type, or another time."""
         return Emitted(value, None if key is ... else key, key is not ..., time)
+
+
+@dataclass(slots=True)
+class _Ringing:
+    """A clock that notices the last timer of the key. If that one is cancelled, those before it are forgotten, too:
+    they ring, with no position."""
+
+    _clock: Clock
+    until_ms: int
+
+    @property
+    def watermark_ms(self) -> int | None:
+        return self._clock.watermark_ms
+
+    @property
+    def processing_ms(self) -> int:
+        return self._clock.processing_ms
+
+    @property
+    def is_last(self) -> bool:
+        return self._clock.is_last
+
+    def ring(self, at_ms: int) -> None:
+        self.until_ms = max(self.until_ms, at_ms)
+        self._clock.ring(at_ms)
+
+    def silence(self, at_ms: int) -> None:
+        if at_ms == self.until_ms:
+            self.until_ms = NO_TIMER
+        self._clock.silence(at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +167,7 @@ class ProcessMachine:
     read_key: Reader
     read_row: Reader
     make_row: Callable[[Any], Any] | None = None  # of the dict that is read; None: the row is the dict
+    node: str = "process"
     # One per task: a worker unpickles the machine for each.
     _made: list[Processor] = field(default_factory=list, compare=False, repr=False)
     columns: ClassVar[str] = "key string, micros bigint, partition int, offset bigint, value string"
@@ -137,29 +180,56 @@ class ProcessMachine:
         held = {name: slot.spec for name, slot in slots_of(self.processor).items()}
         if self.time_mode is TimeMode.NONE:
             return held
-        # What rows have that a timer makes: the position of the last row before.
-        return {**held, "_last": StateSpec(StateKind.VALUE, "partition int, offset bigint")}
+        # What rows have that a timer makes: the position of the last row before. It goes with the last timer.
+        return {**held, "_last": StateSpec(StateKind.VALUE, "partition int, offset bigint, until_ms bigint")}
 
     def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
         processor, of_key = self._processor(states), None if key is None else self.read_key(key)
-        last = None
+        position = self._position(states)
+        ringing = _Ringing(clock, position[2])
         for row in in_order(rows):
             value = None if row.value is None else self.read_row(row.value)
             if value is not None and self.make_row is not None:
                 value = self.make_row(value)
-            context = self._context(row.micros, row.partition, row.offset, clock)
-            made = processor.process(of_key, value, context)
-            yield from self._emitted(made, key, row.micros, row.partition, row.offset)
-            last = row
-        if last is not None and self.time_mode is not TimeMode.NONE:
-            states.value("_last").put((last.partition, last.offset))
+            context = self._context(row.micros, row.partition, row.offset, ringing)
+            place = f"key {of_key!r}, partition {row.partition}, offset {row.offset}"
+            with self._told("process", place):
+                made = processor.process(of_key, value, context)
+                yield from self._emitted(made, key, row.micros, row.partition, row.offset)
+            position = (row.partition, row.offset, ringing.until_ms)
+        self._keep(position, states)
 
     def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
-        partition, offset = states.value("_last").get() or (0, 0)
+        partition, offset, until_ms = self._position(states)
+        ringing = _Ringing(clock, NO_TIMER if at_ms >= until_ms else until_ms)
         processor, of_key = self._processor(states), None if key is None else self.read_key(key)
-        context = self._context(at_ms * MICROS, partition, offset, clock)
-        made = processor.on_timer(of_key, context.time, context)
-        yield from self._emitted(made, key, at_ms * MICROS, partition, offset)
+        context = self._context(at_ms * MICROS, partition, offset, ringing)
+        with self._told("on_timer", f"key {of_key!r}, timer of {context.time}"):
+            made = processor.on_timer(of_key, context.time, context)
+            yield from self._emitted(made, key, at_ms * MICROS, partition, offset)
+        self._keep((partition, offset, ringing.until_ms), states)
+
+    def _position(self, states: States) -> tuple[Any, ...]:
+        held = None if self.time_mode is TimeMode.NONE else states.value("_last").get()
+        return held or (0, 0, NO_TIMER)
+
+    def _keep(self, position: tuple[Any, ...], states: States) -> None:
+        if self.time_mode is TimeMode.NONE:
+            return
+        if position[2] == NO_TIMER:
+            states.value("_last").clear()
+        else:
+            states.value("_last").put(position)
+
+    @contextmanager
+    def _told(self, method: str, place: str) -> Iterator[None]:
+        """What goes wrong in the class, with the node and the row."""
+        try:
+            yield
+        except Exception as error:  # whatever the class does: its author needs to know where
+            where = f"{self.node}: {self.processor.__qualname__}.{method} failed ({place})"
+            hint = error.hint if isinstance(error, StreamsError) else ""
+            raise StreamsError(f"{where}: {type(error).__name__}: {error}", hint) from error
 
     def _processor(self, states: States) -> Processor:
         if not self._made:
@@ -172,8 +242,8 @@ class ProcessMachine:
     def _context(self, micros: int, partition: int, offset: int, clock: Clock) -> ProcessorContext:
         now_ms = micros // MICROS if self.time_mode is TimeMode.EVENT else clock.processing_ms
         watermark = None if clock.watermark_ms is None else _moment(clock.watermark_ms * MICROS)
-        timers, now = Timers(clock, now_ms), _moment(clock.processing_ms * MICROS)
-        return ProcessorContext(_moment(micros), partition, offset, watermark, now, timers)
+        now = _moment(clock.processing_ms * MICROS) if self.time_mode is TimeMode.PROCESSING else None
+        return ProcessorContext(_moment(micros), partition, offset, watermark, now, Timers(clock, now_ms))
 
     def _emitted(
         self, made: Any, key: str | None, micros: int, partition: int, offset: int
@@ -224,7 +294,7 @@ def time_mode_of(processor: type[Processor]) -> TimeMode:
                 'Say time = "processing", or clear the state in on_timer().',
             )
         return TimeMode.EVENT
-    return TimeMode.PROCESSING if has_timers or mortal else TimeMode.NONE
+    return TimeMode.PROCESSING if mortal or processor.time == "processing" else TimeMode.NONE
 
 
 def _several(made: Any) -> Iterable[Any]:

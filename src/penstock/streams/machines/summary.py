@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from penstock.streams.machines.values import Reader, write
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.functions import function_name
 
 
 class Summary(Protocol):
@@ -35,6 +38,7 @@ class Folding:
     names: tuple[str, ...]  # of the state's columns: nothing else is kept
     read_row: Reader
     read_state: Reader
+    node: str = "fold"
     column: ClassVar[str] = "value string"
 
     def of(self, values: list[str]) -> str | None:
@@ -43,11 +47,29 @@ class Folding:
     def more(self, state: str | None, values: Iterable[str]) -> str | None:
         """The state after these rows, too. None: the function has given None, which deletes the result."""
         current: Any = self._first() if state is None else self.read_state(state)
-        for value in values:
-            current = self.function(current, self.read_row(value))
-            if dataclasses.is_dataclass(current) and not isinstance(current, type):
-                current = {each.name: getattr(current, each.name) for each in dataclasses.fields(current)}
-        return None if current is None else write({name: current.get(name) for name in self.names})
+        row: Any = None
+        try:
+            for value in values:
+                row = self.read_row(value)
+                current = self._state(self.function(current, row))
+            return None if current is None else write({name: current.get(name) for name in self.names})
+        except Exception as error:  # whatever the function does: its author needs to know where
+            raise self._failure(row, error) from error
+
+    def _state(self, made: Any) -> Any:
+        if dataclasses.is_dataclass(made) and not isinstance(made, type):
+            return {each.name: getattr(made, each.name) for each in dataclasses.fields(made)}
+        if made is not None and not isinstance(made, Mapping):
+            raise TypeError(f"the function gave {made!r}, which is no dict, dataclass or None")
+        return made
+
+    def _failure(self, row: Any, error: Exception) -> StreamsError:
+        place = f"key {row.get('_key')!r}, time {row.get('_timestamp')}" if isinstance(row, dict) else "no row"
+        return StreamsError(
+            f"{self.node}: {function_name(self.function)} failed for a row ({place}): {type(error).__name__}: {error}",
+            f"A state is a dict with the columns {', '.join(self.names)}, or None.",
+        )
 
     def _first(self) -> dict[str, Any] | None:
-        return None if self.initial is None else dict(self.initial)
+        # Whole: a list within it that the function changes would be changed for all keys.
+        return copy.deepcopy(self.initial)

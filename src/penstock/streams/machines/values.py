@@ -42,8 +42,10 @@ def write(value: Any) -> str:
 def _written(value: Any) -> Any:
     match value:
         case datetime():
-            aware = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-            return aware.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            # Not by strftime, which writes the year 1 as "1". Without a zone it is a timestamp_ntz, or in UTC.
+            if value.tzinfo is None:
+                return value.isoformat(timespec="microseconds")
+            return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
         case date():
             return value.isoformat()
         case Decimal():
@@ -102,8 +104,13 @@ def _has_decimal(kind: Any) -> bool:
     return "decimal" in json.dumps(kind)
 
 
+def _moment(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
+
+
 _BY_NAME: dict[str, Converter] = {
-    "timestamp": datetime.fromisoformat,
+    "timestamp": _moment,
     "timestamp_ntz": datetime.fromisoformat,
     "date": date.fromisoformat,
     "binary": base64.b64decode,

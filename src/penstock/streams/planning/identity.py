@@ -17,6 +17,7 @@ from typing import Any
 
 from penstock.streams.planning.members import closure
 from penstock.streams.planning.plan import Plan, Query, TopicKind
+from penstock.streams.planning.rules import KEY_BUCKETS, has_machine
 from penstock.streams.topology.expressions import expression_text, is_column
 from penstock.streams.topology.functions import function_name
 from penstock.streams.topology.nodes import Node, Peek, Process, Source
@@ -43,6 +44,8 @@ def _document_of_query(plan: Plan, query: Query) -> dict[str, Any]:
         return document
     nodes = [node for node in closure(topology, query.root, plan.cuts) if not isinstance(node, Peek)]
     document["nodes"] = {node.name: _document_of_node(node) for node in nodes}
+    if any(has_machine(topology, node) for node in nodes):
+        document["key buckets"] = KEY_BUCKETS
     document["mode"] = query.mode
     document["late, milliseconds"] = dict(query.watermarks_ms)
     document["writes"] = sorted(output.topic for output in query.outputs if output.kind is not TopicKind.SINK)
@@ -68,11 +71,11 @@ def _document_of_node(node: Node) -> dict[str, Any]:
 
 
 def _states(processor: type) -> Iterator[tuple[str, Any]]:
-    """The named states of the class: what is declared in it as a plain value of ours."""
+    """The named states of the class: what is declared in it by a specification of ours."""
     for name in dir(processor):
-        value = getattr(processor, name, None)
-        if is_dataclass(value) and not isinstance(value, type):
-            yield name, _plain(value)
+        spec = getattr(getattr(processor, name, None), "spec", None)
+        if is_dataclass(spec) and not isinstance(spec, type):
+            yield name, _plain(spec)
 
 
 def _plain(value: Any) -> Any:

@@ -55,6 +55,7 @@ class Query:
     globals: tuple[str, ...] = ()  # nodes Source that are global tables
     mode: Literal["append", "update"] = "append"
     is_stateful: bool = False
+    goes_by_clock: bool = False  # its state changes without records, too
     # By source or cut: the watermark's delay. Those without windows or joins have none.
     watermarks_ms: Mapping[str, int] = field(default_factory=dict)
 

@@ -16,12 +16,13 @@ from penstock.streams.planning.members import closure, path
 from penstock.streams.planning.plan import Cut, Output, Plan, Query, TopicKind
 from penstock.streams.planning.rules import MACHINES, MODES, RULES, STATEFUL, TIMED, Kind, kind_of
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.graces import grace_ms
+from penstock.streams.topology.graces import goes_by_clock, grace_ms
 from penstock.streams.topology.names import changelog_topic, repartition_topic
 from penstock.streams.topology.nodes import (
     Deduplicate,
     Node,
     Peek,
+    Process,
     Repartition,
     Shape,
     Sink,
@@ -201,6 +202,7 @@ def _query(graph: _Graph, root: str, outputs: list[Output], cuts: Mapping[str, C
         globals=tuple(node.name for node in topology.nodes if node.name in looked_up),
         mode=_mode(kinds),
         is_stateful=bool(kinds & STATEFUL),
+        goes_by_clock=any(isinstance(node, Process) and goes_by_clock(node) for node in inside),
         watermarks_ms=_watermarks(graph, inside, read),
     )
 

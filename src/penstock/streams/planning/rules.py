@@ -64,6 +64,10 @@ MODES: dict[Kind, Literal["append", "update"]] = {
     Kind.OUTER_JOIN: "append",
 }
 MACHINES = frozenset({Kind.MACHINE, Kind.TIMED_MACHINE})
+# Groups of keys whose machines Spark calls together. Chosen: enough that they spread evenly over the shuffle partitions
+# of a machine or two; each that a batch touches is a call of its own. A key's state is found in its group's partition
+# only, so that a checkpoint lasts as long as this number does.
+KEY_BUCKETS = 128
 
 _UPDATES = "Spark's aggregates tell every update as a row, which a node with state behind them would count again"
 _ONE_MODE = (
@@ -143,6 +147,12 @@ def is_lookup(topology: Topology, node: StreamTableJoin) -> bool:
 
 def is_stateful(topology: Topology, node: Node) -> bool:
     return kind_of(topology, node) in STATEFUL
+
+
+def has_machine(topology: Topology, node: Node) -> bool:
+    """Whether a machine of ours keeps its state, by itself or beneath an aggregate of Spark's."""
+    of_table = isinstance(node, Aggregate) and node.input_shape is Shape.TABLE
+    return of_table or kind_of(topology, node) in MACHINES
 
 
 def runs_python(topology: Topology, node: Node) -> bool:

@@ -135,6 +135,7 @@ def _branch_of(lowered: Lowered, query: Query) -> Branch:
         query.name,
         tuple(_end_of(lowered, query, output) for output in query.outputs),
         stateful=query.is_stateful,
+        goes_by_clock=query.goes_by_clock,
         mode=query.mode if query.is_stateful else "append",
         sources=(QuerySource(lowered, query),),
     )

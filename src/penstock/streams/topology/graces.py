@@ -26,6 +26,13 @@ def rings_by_event_time(node: Process) -> bool:
     return is_own and getattr(node.processor, "time", "event") == "event"
 
 
+def goes_by_clock(node: Process) -> bool:
+    """Whether the class has timers, or states with a time to live, that the clock ends."""
+    slots = [slot for owner in node.processor.__mro__ for slot in vars(owner).values()]
+    is_mortal = any(getattr(getattr(slot, "spec", None), "ttl_ms", None) is not None for slot in slots)
+    return is_mortal or getattr(node.processor, "time", "event") == "processing"
+
+
 def needs_grace(node: Node) -> bool:
     return rings_by_event_time(node) if isinstance(node, Process) else window_of(node) is not None
 

@@ -6,7 +6,8 @@ Rows between nodes are columns of a frame: those of the value, and these, which 
                 `key`, `start` and `end` (milliseconds since 1970)
     _timestamp  the time of the event: the record's, or what `time` of its source says
     _null       whether the record has no value; the value's columns are null then. In a table: the key is deleted
-    _partition  of the record that the row came from; with
+    _partition  of the record that the row came from (streams of several topics that are merged: a number that no
+                partition of another topic has); with
     _offset     it orders the rows of one key. Windowed and aggregated rows have the largest of what they were made of
 
 and `_headers`, where the source has asked for headers, until the first stateful node. A field of a value that has one

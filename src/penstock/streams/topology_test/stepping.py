@@ -8,10 +8,12 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.pipeline import Settings
+from penstock.pipelines.running.session import batches_with_rows
 from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.queries import dead_letter_rows, root_rows
 from penstock.streams.planning.plan import Plan, Query
@@ -113,7 +115,10 @@ class StepEngine:
         rows = root_rows(context, query, self._read)
         self._key_kinds.find(context, query, rows)
         writer = rows.writeStream.outputMode(query.mode)
-        return writer.option("checkpointLocation", self._checkpoint(query.name)).foreachBatch(write).start()
+        writer = writer.option("checkpointLocation", self._checkpoint(query.name)).foreachBatch(write)
+        # Else a query that goes by the clock would never come to rest: its timers ring with the next rows.
+        with batches_with_rows(self._spark) if query.goes_by_clock else nullcontext():
+            return writer.start()
 
     def _start_dead_letters(self, name: str) -> StreamingQuery:
         topic = self._topic(name)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.streams.lowering.row_functions import flat_caller, plain, row_caller, row_maker
+import pyarrow as pa
+import pytest
+
+from penstock.streams.lowering.row_functions import RowsMade, flat_caller, plain, row_caller, row_maker
+from penstock.streams.topology.errors import StreamsError
 
 
 @dataclass
@@ -43,3 +47,11 @@ def test_nothing_comes_out_when_a_function_of_many_returns_none() -> None:
 
     assert flat_caller(words, None)({"line": "to be"}) == [{"word": "to"}, {"word": "be"}]
     assert flat_caller(words, None)({"line": None}) == []
+
+
+def test_an_error_names_the_function_and_the_row_when_a_function_raises_or_gives_another_type() -> None:
+    made = RowsMade("map-1: app.half", "INT", pa.int32(), lambda at: f"partition 3, offset {at}")
+    with pytest.raises(StreamsError, match=r"map-1: app\.half failed \(partition 3, offset 1\): ZeroDivisionError"):
+        made.of(lambda row: 1 // row, [1, 0])
+    with pytest.raises(StreamsError, match=r"map-1: app\.half: .* does not fit INT \(partition 3, offset 2\)"):
+        made.of(lambda row: row, [1, None, "x"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from penstock.streams.machines.sessions import SessionFoldMachine
 from penstock.streams.machines.sliding import SlidingMachine
 from penstock.streams.machines.summary import Folding, Members
 from penstock.streams.machines.values import Reader
+from penstock.streams.topology.errors import StreamsError
 
 NUMBER = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
 
@@ -174,3 +176,35 @@ def test_folded_windows_are_as_if_made_at_once_when_nothing_is_late(batches: Any
         at_once = run_once(machine, {"k": [each for _, each in rows]}) if rows else ()
         assert sorted(made) == sorted(at_once)
         assert all(states.is_empty() for states in run.states.values())
+
+
+def divided(state: Any, row: Any) -> Any:
+    return {"n": 1 // row["n"]}
+
+
+def seven(state: Any, row: Any) -> Any:
+    return 7
+
+
+@pytest.mark.parametrize(("function", "reason"), [(divided, "ZeroDivisionError"), (seven, "gave 7, which is no dict")])
+def test_an_error_names_the_node_the_function_and_the_row_when_a_fold_fails(function: Any, reason: str) -> None:
+    machine = FoldMachine(Folding(function, None, ("n",), Reader(NUMBER), Reader(NUMBER), "sums"))
+    failing = Record(0, 1, 0, 0, '{"n": 0, "_key": "a", "_timestamp": "2026-11-17T09:00:00Z"}')
+    with pytest.raises(StreamsError) as refused:
+        MemoryRun(machine).batch([("a", failing)])
+    assert f"sums: {function.__module__}.{function.__name__} failed for a row (key 'a', time 2026-11-17" in str(
+        refused.value
+    )
+    assert reason in str(refused.value)
+
+
+def listed(state: Any, row: Any) -> Any:
+    state["all"].append(row["n"])
+    return state
+
+
+def test_an_initial_state_is_every_keys_own_when_the_function_changes_it() -> None:
+    run = MemoryRun(
+        FoldMachine(Folding(listed, {"all": []}, ("all",), Reader(NUMBER), Reader({"type": "struct", "fields": []})))
+    )
+    assert [value for *_, value in run.batch([("a", row(1, 1)), ("b", row(1, 2))])] == ['{"all":[1]}', '{"all":[2]}']

@@ -85,6 +85,7 @@ def test_a_timer_rings_once_the_watermark_reaches_it_unless_it_was_cancelled() -
         ('"a"', 7_000_000, 0, 4, None),
     ]
     assert run.batch([], watermark_ms=99_999) == []
+    assert run.states['"a"'].is_empty()  # nothing is left of a key whose states are cleared and whose timers have rung
 
 
 def test_timers_ring_behind_the_last_row_when_the_frame_is_a_batch() -> None:
@@ -171,3 +172,45 @@ def test_what_is_written_as_json_is_read_the_same() -> None:
     assert "\n" not in write(value)
     assert pickle.loads(pickle.dumps(read))(write(value)) == value
     assert read('{"ratio": "NaN", "at": null}')["ratio"] != 0
+
+
+def test_times_are_read_the_same_when_they_are_old_or_have_no_zone() -> None:
+    read = Reader(
+        {"type": "struct", "fields": [{"name": "at", "type": "timestamp"}, {"name": "wall", "type": "timestamp_ntz"}]}
+    )
+    first = {"at": datetime(1, 1, 1, tzinfo=UTC), "wall": datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)}
+    first["wall"] = first["wall"].replace(tzinfo=None)
+    assert write(first) == '{"at":"0001-01-01T00:00:00.000000Z","wall":"1969-12-31T23:59:59.999999"}'
+    assert read(write(first)) == first
+    assert read('{"at":"1960-01-02T03:00:00.000000"}')["at"] == datetime(1960, 1, 2, 3, tzinfo=UTC)
+
+
+class Failing(Processor):
+    def process(self, key: Any, row: Any, context: Any) -> Any:
+        yield {"n": 1}
+        yield {"n": 1 // row["n"]}
+
+
+def test_an_error_names_the_node_the_method_and_the_row_when_a_class_raises() -> None:
+    with pytest.raises(
+        StreamsError, match=r"process: Failing\.process failed \(key 'a', partition 0, offset 7\): Zero"
+    ):
+        MemoryRun(machine(Failing)).batch([('"a"', row(0, offset=7))])
+
+
+class Looking(Processor):
+    columns = "n bigint"
+
+    def process(self, key: Any, row: Any, context: Any) -> Any:
+        return {"n": round(context.processing_time.timestamp())}
+
+
+class LookingAtTheClock(Looking):
+    time = "processing"
+
+
+def test_the_clock_is_the_batchs_and_refused_when_the_class_does_not_go_by_it() -> None:
+    made = MemoryRun(machine(LookingAtTheClock)).batch([('"a"', row(1))], processing_ms=7000)
+    assert made[0][-1] == '{"n":7}'
+    with pytest.raises(StreamsError, match="only a class that goes by the clock"):
+        MemoryRun(machine(Looking)).batch([('"a"', row(1))])

@@ -136,3 +136,28 @@ def test_the_nodes_in_the_way_are_named_when_real_time_is_not_possible() -> None
     assert set(found) == {"map-rows-1", "merge-1", "to-out", "count-1", "regrouped"}
     assert found["merge-1"] == "it meets the same rows twice, those of from-clicks"
     assert "append" in found["count-1"]
+
+
+def held_as(columns: str) -> type[Processor]:
+    class Held(Processor):
+        columns = "n bigint"
+        held = value_state("n bigint")
+
+    Held.held = value_state(columns)
+    return Held
+
+
+def test_a_plan_is_told_apart_when_a_class_of_the_same_name_keeps_another_state() -> None:
+    def processed(columns: str) -> Any:
+        return document(lambda _, clicks: clicks.process(held_as(columns), name="p").to("out"))
+
+    assert difference(processed("n bigint"), processed("n bigint")) == []
+    assert difference(processed("n bigint"), processed("n string")) == [
+        "query p: nodes, p, states, held, columns was n bigint, is n string"
+    ]
+
+
+def test_a_checkpoint_is_refused_when_keys_of_machines_are_grouped_otherwise() -> None:
+    now = document(lambda _, clicks: clicks.process(held_as("n bigint"), name="p").to("out"))
+    before = {"p": {**now["p"], "key buckets": 64}}
+    assert difference(before, now) == ["query p: key buckets was 64, is 128"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.streams import Processor, StreamsError, json, session, tumbling, within
+from penstock.streams import Processor, StreamsError, json, session, tumbling, value_state, within
 from penstock.streams.planning.plan import Output, TopicKind
 from penstock.streams.planning.rules import RULES, STATEFUL, Kind
 from tests.unit.streams.clicks import Clicks, by_hand, together
@@ -193,3 +193,22 @@ query dead-letters (append)
 not run, since their rows go nowhere: from-users
 
 * keeps state   py runs Python"""
+
+
+def test_a_query_goes_by_the_clock_when_a_class_in_it_does() -> None:
+    class Mortal(Processor):
+        columns = "n bigint"
+        held = value_state("n bigint", ttl="1 hour")
+
+    class Waiting(Processor):
+        columns = "n bigint"
+        time = "processing"
+
+    given = Clicks()
+    for number, each in enumerate((Alerts, Mortal, Waiting)):
+        given.clicks.process(each, name=each.__name__.lower()).to(f"out-{number}")
+    assert {name: query.goes_by_clock for name, query in queries(given).items()} == {
+        "alerts": False,
+        "mortal": True,
+        "waiting": True,
+    }

@@ -13,6 +13,7 @@ from penstock.streams.lowering.machine_nodes.messages import (
     messages,
     object_text,
     our_columns,
+    read_made,
     read_text,
     window_columns,
     with_group,
@@ -24,6 +25,7 @@ from penstock.streams.machines.sessions import SessionFoldMachine
 from penstock.streams.machines.sliding import SlidingMachine
 from penstock.streams.machines.summary import Folding
 from penstock.streams.machines.values import Reader
+from penstock.streams.topology.functions import function_name
 from penstock.streams.topology.nodes import KEY, NULL, TIMESTAMP, Fold
 from penstock.streams.topology.windows import Window, WindowKind
 
@@ -47,12 +49,14 @@ def lower_fold(node: Fold, inputs: list[DataFrame], context: Context) -> DataFra
         tuple(kind.names),
         Reader(rows.select(*columns(seen)).schema.jsonValue()),
         Reader(kind.jsonValue()),
+        node.name,
     )
     told = messages(rows, key=GROUP, value=object_text([(name, column(name)) for name in seen]))
     machine = _machine(folding, node.window, node.is_final)
     made = apply_machine(told, machine, context)
-    state, key = read_text(column("value"), kind), read_text(column("key"), rows.schema[GROUP].dataType)
-    made = made.withColumn("_state", state).withColumn("partition", F.lit(0)).withColumn(GROUP, key)
+    key = read_text(column("key"), rows.schema[GROUP].dataType)
+    made = made.withColumn("partition", F.lit(0)).withColumn(GROUP, key)
+    made = read_made(made, "_state", kind, f"{node.name}: what {function_name(node.function)} gave")
     taken = {name.lower() for name in kind.names}
     group = group_columns(column(GROUP), node.group) if node.group else []
     shown = [each for each, (name, _) in zip(group, node.group, strict=True) if name.lower() not in taken]

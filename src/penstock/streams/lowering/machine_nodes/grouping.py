@@ -92,7 +92,7 @@ def lower_table_aggregate(node: Aggregate, inputs: list[DataFrame], context: Con
     key = read_text(column("key"), kind)
     counted = _of_members(made.withColumn("partition", F.lit(0)).withColumn(GROUP, key), [known])
     shown = group_columns(column(GROUP), node.group[0]) if node.group[0] else []
-    return counted.select(*shown, *columns(known.names), *our_columns(column(GROUP)))
+    return counted.select(*shown, *_named([known]), *our_columns(column(GROUP)))
 
 
 def _summed(node: Aggregate, known: _Known, changes: DataFrame, kind: DataType) -> DataFrame:
@@ -145,21 +145,25 @@ def lower_sliding_aggregate(node: Aggregate, inputs: list[DataFrame], context: C
     counted = _of_members(made.withColumn("partition", F.lit(0)).withColumn(GROUP, key), sides)
     of_key, bounds = window_columns(column(GROUP))
     shown = group_columns(column(GROUP), node.group[0]) if node.group[0] else []
-    names = [name for side in sides for name in side.names]
-    return counted.select(*shown, *bounds, *columns(names), *our_columns(of_key))
+    return counted.select(*shown, *bounds, *_named(sides), *our_columns(of_key))
 
 
 def _of_members(made: DataFrame, sides: list[_Known]) -> DataFrame:
-    """With a column for each aggregate, from the texts in `members`."""
+    """With a column for each aggregate, from the texts in `members`. It is called as the argument, with `_made` behind:
+    people's names may be those of a machine's columns, such as `start`."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 
     arguments = StructType([field for side in sides for field in side.argument_kinds.fields])
     read = made.withColumn(_MEMBERS, F.transform("members", lambda text: read_text(text, arguments)))
     for side in sides:
-        for name, each, at, kind, total in side.each():
-            read = read.withColumn(name, _of_array(each.function, at, kind, total))
+        for _, each, at, kind, total in side.each():
+            read = read.withColumn(f"{at}_made", _of_array(each.function, at, kind, total))
     return read
+
+
+def _named(sides: list[_Known]) -> list[Column]:
+    return [column(f"{at}_made").alias(name) for side in sides for name, at in zip(side.names, side.at, strict=True)]
 
 
 def _of_array(function: str, at: str, kind: DataType, total: DataType) -> Column:

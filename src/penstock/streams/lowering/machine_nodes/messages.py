@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.pipelines.quoting import type_ddl
 from penstock.streams.lowering.columns import column, expression, value_names
-from penstock.streams.lowering.internal_json import WRITE_OPTIONS, check_types, to_json, value_json
+from penstock.streams.lowering.internal_json import TIME_FORMAT, WRITE_OPTIONS, check_types, to_json, value_json
 from penstock.streams.topology.nodes import (
     KEY,
     NULL,
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 GROUP = "_group"
-READ_OPTIONS = {**WRITE_OPTIONS, "mode": "FAILFAST"}
+_UNREAD = "_unread"
+# People's functions give times with a zone or, in UTC, without.
+READ_OPTIONS = {**WRITE_OPTIONS, "timestampFormat": f"{TIME_FORMAT}[XXX]", "mode": "FAILFAST"}
+_READ_MADE = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
+_SHOWN_CHARACTERS = 200  # of a row in an error
 
 
 def messages(rows: DataFrame, side: int = 0, *, key: str = KEY, value: Column | None = None) -> DataFrame:
@@ -65,6 +69,19 @@ def read_text(text: Column, kind: DataType) -> Column:
         return F.from_json(text, kind, READ_OPTIONS)
     listed = F.concat(F.lit("["), text, F.lit("]"))
     return F.get(F.from_json(listed, f"array<{type_ddl(kind)}>", READ_OPTIONS), 0)
+
+
+def read_made(made: DataFrame, into: str, kind: StructType, what: str) -> DataFrame:
+    """With what people's code gave, the text in `value`, as a struct. What does not fit the type fails the query, which
+    then says so."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    parsed = F.from_json(column("value"), StructType([*kind.fields]).add(_UNREAD, "string"), _READ_MADE)
+    shown = F.substring(column("value"), 1, _SHOWN_CHARACTERS)
+    reason = F.concat(F.lit(f"{what} does not fit {type_ddl(kind)}: "), shown)
+    fits = F.when(column(into).getField(_UNREAD).isNull(), F.lit(True)).otherwise(F.raise_error(reason).cast("boolean"))
+    return made.withColumn(into, parsed).where(fits)
 
 
 def value_schema(rows: DataFrame) -> StructType:

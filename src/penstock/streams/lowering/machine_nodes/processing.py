@@ -10,6 +10,7 @@ from penstock.streams.lowering.machine_nodes.messages import (
     fields_of,
     messages,
     our_columns,
+    read_made,
     read_text,
     value_schema,
 )
@@ -45,8 +46,9 @@ def lower_process(node: Process, inputs: list[DataFrame], context: Context) -> D
         Reader(key_kind.jsonValue()),
         Reader(value_schema(rows).jsonValue()),
         None if node.row_type is None else row_maker(node.row_type),
+        node.name,
     )
     made = apply_machine(messages(rows), machine, context)
-    read = made.withColumn("_value", read_text(column("value"), kind))
+    read = read_made(made, "_value", kind, f"{node.name}: what {node.processor.__qualname__} gave")
     key = read_text(column("key"), key_kind)
     return read.select(*fields_of("_value", kind.names), *our_columns(key, column("value").isNull()))

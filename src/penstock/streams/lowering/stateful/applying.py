@@ -4,23 +4,22 @@ A machine takes messages: a frame of `side`, `key`, `micros`, `partition`, `offs
 On a stream they go through Spark's transformWithState. On a batch frame all rows of a key are there at once; no state
 has to be stored, and the machine runs in mapInArrow with its states in memory.
 
-On a stream, rows are grouped not by their key but into `BUCKETS` groups of keys, and the key of each state is named by
-`state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell: with
-a group per key that was more than half of the time . So a row is one text, and a group is
-many keys. The number of groups is part of a checkpoint: a key's state is found in its group's partition only.
+On a stream, rows are grouped not by their key but into `KEY_BUCKETS` groups of keys, and the key of each state is named
+by `state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell,
+all of which has a price per group and per cell. So a row is one text, and a group is many keys.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from penstock.streams.lowering.stateful.state_access import FLIGHT_KEYS, KeyStates, Store
+from penstock.streams.lowering.stateful.state_access import KeyStates, Store
 from penstock.streams.machines.machine import Machine, Record, TimeMode
 from penstock.streams.machines.memory import by_key, run_once
+from penstock.streams.planning.rules import KEY_BUCKETS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,16 +28,7 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 MESSAGE_COLUMNS = ("side", "key", "micros", "partition", "offset", "value")
-# Enough that they spread evenly over the shuffle partitions of a machine or two; each that a batch touches costs
-# about half a millisecond. More shuffle partitions than this would stay empty.
-BUCKETS = 128
 ROWS_PER_BATCH = 10_000  # of Arrow, as Spark has it
-STATE_STORE = {
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
 
 
 def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> DataFrame:
@@ -53,7 +43,7 @@ def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> Da
         return messages.select(*MESSAGE_COLUMNS).repartition("key").mapInArrow(run, columns)
     text = [F.col(name).cast("string") for name in ("side", "micros", "partition", "offset")]
     row = F.concat_ws("\n", *text, F.coalesce("key", F.lit("")), F.coalesce("value", F.lit("")))
-    bucket = F.concat(F.lit("b"), F.pmod(F.xxhash64("key"), F.lit(BUCKETS)).cast("string"))
+    bucket = F.concat(F.lit("b"), F.pmod(F.xxhash64("key"), F.lit(KEY_BUCKETS)).cast("string"))
     grouped = messages.select(bucket.alias("bucket"), row.alias("row")).groupBy("bucket")
     mode = "update" if context.query is None else context.query.mode
     return grouped.transformWithState(_Adapter(machine), columns, mode, machine.time_mode.value)
@@ -132,14 +122,14 @@ class _Adapter(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:
         grouped = by_key(_record(row[1]) for row in rows)
-        keys = list(grouped)
         self._store.forget_name()
-        for first in range(0, len(keys), FLIGHT_KEYS):
-            flight = keys[first : first + FLIGHT_KEYS]
-            for each, states in zip(flight, self._store.open([each or "" for each in flight]), strict=True):
-                yield from self._made(self._machine.rows(each, grouped[each], states, self._clock(timerValues, states)))
+        for flight in self._store.flights([each or "" for each in grouped]):
+            for states in flight:
+                of_key = states.key or None
+                # The list goes when it has been read: a key may have very many rows.
+                records = iter(grouped.pop(of_key))
+                yield from self._made(self._machine.rows(of_key, records, states, self._clock(timerValues, states)))
                 states.flush()
-            self._store.wire.exchange()
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:
         self._store.forget_name()
@@ -153,10 +143,8 @@ class _Adapter(StatefulProcessor):
         pass
 
     def _clock(self, times: Any, states: KeyStates) -> _Clock:
-        now = times.getCurrentProcessingTimeInMs()
-        if now < 0:  # Spark tells no time to those who have no timers
-            now = int(time.time() * 1000)
-        return _Clock(times.getCurrentWatermarkInMs() if self._has_watermark else None, now, states)
+        watermark = times.getCurrentWatermarkInMs() if self._has_watermark else None
+        return _Clock(watermark, times.getCurrentProcessingTimeInMs(), states)
 
     def _made(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[Any]:
         names = self._names

@@ -1,12 +1,13 @@
 """The states of a machine's keys in Spark's state store, many requests at a time.
 
 Spark's own classes wait for an answer to each request: to name the key, to read a value, to write it. With a few rows
-for a key in a batch that is most of the time of a stateful node. Here the values of up to `FLIGHT_KEYS` keys are asked
-for at once, and what their machines have written goes back at once. That uses what Spark's client has under its
-classes (StatefulProcessorApiClient and the messages it sends); pyspark is pinned, and a test runs all of it.
+for a key in a batch that is most of the time of a stateful node. Here the values of many keys are asked for at once,
+and what their machines have written goes back at once. That uses what Spark's client has under its classes
+(StatefulProcessorApiClient and the messages it sends). pyspark is pinned, a test runs all of it, and `Wire` refuses a
+client that lacks what it uses.
 
-Why this cannot hang: requests to read are short, so that a flight of them fits into the socket's buffer, and then the
-answers are read. Requests to write may be long, but their answers are a few bytes, which fit in as well.
+Why this cannot hang: what is sent before answers are read is at most `FLIGHT_BYTES`, which fits into the socket's
+buffer, or it is one request alone, which Spark reads whole before it answers.
 """
 
 from __future__ import annotations
@@ -15,14 +16,24 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.streams.machines.machine import StateKind
+from penstock.streams.topology.errors import StreamsError
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 Values = tuple[Any, ...]
 # A request for a key and a value takes some 100 bytes plus the key, a socket's buffer 200 KB.
-FLIGHT_KEYS = 256
 FLIGHT_BYTES = 64 << 10
+# Keys whose values are asked for at once: more bring nothing, and all of their values are in memory.
+FLIGHT_KEYS = 256
+# Of all values of a flight. Keys with larger ones are taken by fewer at a time.
+FLIGHT_VALUE_BYTES = 8 << 20
+_CLIENT_PARTS = ("sockfile", "key_schema", "_serialize_to_bytes", "_deserialize_from_bytes")
+_MESSAGES = (
+    "StateRequest", "StateResponse", "StateVariableRequest", "ImplicitGroupingKeyRequest", "SetImplicitKey",
+    "ValueStateCall", "ValueStateUpdate", "MapStateCall", "UpdateValue", "RemoveKey", "Get", "Clear",
+    "StatefulProcessorCall", "TimerStateCallCommand", "RegisterTimer", "DeleteTimer",
+)  # fmt: skip
 
 
 class Wire:
@@ -31,39 +42,46 @@ class Wire:
     def __init__(self, client: Any) -> None:
         import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
 
+        _refuse_another_spark(client, messages)
         self.messages, self.client = messages, client
         self._waiting: list[bytes] = []
         self._size = 0
+        self._answers: list[bytes] = []
 
     def add(self, request: Any) -> None:
         encoded = request.SerializeToString()
+        if self._size + len(encoded) > FLIGHT_BYTES:
+            self._send()
         self._waiting.append(encoded)
         self._size += len(encoded)
 
-    @property
-    def is_full(self) -> bool:
-        return self._size >= FLIGHT_BYTES
-
     def exchange(self) -> list[bytes]:
-        """The answers. Those to writes are empty."""
+        """The answers to all that was added since. Those to writes are empty."""
+        self._send()
+        answers, self._answers = self._answers, []
+        return answers
+
+    def _send(self) -> None:
         from pyspark.errors import PySparkRuntimeError
 
-        if not self._waiting:
-            return []
         waiting, self._waiting, self._size = self._waiting, [], 0
         file = self.client.sockfile
         for encoded in waiting:
             file.write(b"\0\0\0\0" + len(encoded).to_bytes(4, "big") + encoded)
         file.flush()
-        answers = []
         for _ in waiting:
-            size = int.from_bytes(file.read(4), "big")
+            size = int.from_bytes(self._read(4), "big")
             answer = self.messages.StateResponse()
-            answer.ParseFromString(file.read(size))
+            answer.ParseFromString(self._read(size))
             if answer.statusCode != 0:
                 raise PySparkRuntimeError(f"Spark's state store: {answer.errorMessage}")
-            answers.append(answer.value)
-        return answers
+            self._answers.append(answer.value)
+
+    def _read(self, size: int) -> bytes:
+        found: bytes = self.client.sockfile.read(size)
+        if len(found) < size:
+            raise EOFError("Spark's state store has closed the connection")
+        return found
 
     # What can be asked.
 
@@ -96,7 +114,7 @@ class Store:
     """What a machine has declared, in the state store of a task."""
 
     def __init__(self, handle: Any, schemas: Mapping[str, tuple[StateKind, StructType, StructType | None, int | None]]):
-        self.wire = Wire(handle._statefulProcessorApiClient)
+        self.wire = Wire(getattr(handle, "_statefulProcessorApiClient", None))
         self.schemas, self.spark_states = schemas, {}
         self._named: str | None = None
         for name, (kind, columns, key, ttl_ms) in schemas.items():
@@ -108,6 +126,16 @@ class Store:
             else:
                 self.spark_states[name] = handle.getValueState(name, columns, ttl_ms)
         self.value_names = [name for name, (kind, *_) in schemas.items() if kind is StateKind.VALUE]
+        self._flight_keys = 16  # to begin with, until it is known how large values are
+
+    def flights(self, keys: list[str]) -> Iterator[list[KeyStates]]:
+        """The states of all keys, some keys at a time. What was written to the ones before has left by then."""
+        first = 0
+        while first < len(keys):
+            count = self._flight_keys
+            yield self.open(keys[first : first + count])
+            self.wire.exchange()
+            first += count
 
     def open(self, keys: list[str]) -> list[KeyStates]:
         """The keys' states, their values read."""
@@ -115,7 +143,10 @@ class Store:
             self.wire.name_key(key)
             for name in self.value_names:
                 self.wire.value_call(name, get=self.wire.messages.Get())
-        answers = iter(self.wire.exchange())
+        found = self.wire.exchange()
+        fitting = len(keys) * FLIGHT_VALUE_BYTES // max(1, sum(map(len, found)))
+        self._flight_keys = max(1, min(fitting, self._flight_keys * 2, FLIGHT_KEYS))
+        answers = iter(found)
         opened = []
         for key in keys:
             next(answers)
@@ -175,7 +206,7 @@ class KeyStates:
         return self.store.spark_states[name]
 
     def flush(self) -> None:
-        """Into the flight, which leaves when it is full or the store's user sends it."""
+        """To what is waiting, which leaves when it is much or the store's user sends it."""
         wire, changed = self.store.wire, [name for name, each in self._values.items() if each.is_changed]
         if not (changed or self._calls or self._timers):
             return
@@ -191,8 +222,6 @@ class KeyStates:
         for call in self._timers:
             wire.timer_call(**call)
         self._timers = []
-        if wire.is_full:
-            wire.exchange()
 
     def _write_calls(self) -> None:
         for name, call in self._calls:
@@ -259,3 +288,15 @@ class KeptMap:
 
     def clear(self) -> None:
         self._states.now(self._name).clear()
+
+
+def _refuse_another_spark(client: Any, messages: Any) -> None:
+    lacking = [f"its client has no {name}" for name in _CLIENT_PARTS if not hasattr(client, name)]
+    lacking += [f"its messages have no {name}" for name in _MESSAGES if not hasattr(messages, name)]
+    if lacking:
+        import pyspark
+
+        raise StreamsError(
+            f"nodes with state cannot speak to the state store of pyspark {pyspark.__version__}: {lacking[0]}",
+            "Install the version of pyspark that this version of Penstock asks for.",
+        )

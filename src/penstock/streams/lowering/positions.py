@@ -1,0 +1,50 @@
+"""Whose `_partition` and `_offset` rows have, and whether these order the rows of a key.
+
+They do for rows of one topic under the key that they were written with. Rows that got another key come from several
+partitions, merged ones from several topics: between these only the time of the rows says which one is later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from penstock.streams.topology.nodes import (
+    Aggregate,
+    Fold,
+    ForeignKeyJoin,
+    Merge,
+    Process,
+    SelectKey,
+    Source,
+    StreamJoin,
+    TableJoin,
+    Topology,
+)
+
+
+def origins(topology: Topology, name: str, cuts: Collection[str]) -> frozenset[str]:
+    """The sources and cuts, or the nodes with positions of their own, that the positions of a node's rows are of."""
+    node = topology.node(name)
+    if name in cuts or isinstance(node, Source | StreamJoin | TableJoin | ForeignKeyJoin | Aggregate | Fold):
+        return frozenset({name})
+    inputs = node.inputs if isinstance(node, Merge) else node.inputs[:1]
+    return frozenset().union(*(origins(topology, each, cuts) for each in inputs))
+
+
+def merged_numbers(topology: Topology, node: Merge, cuts: Collection[str]) -> list[int]:
+    """For each input of a merge a number: the same for inputs whose positions can be compared."""
+    of_inputs = [origins(topology, name, cuts) for name in node.inputs]
+    different = list(dict.fromkeys(of_inputs))
+    return [different.index(each) for each in of_inputs]
+
+
+def has_order(topology: Topology, name: str, cuts: Collection[str]) -> bool:
+    """Whether partition and offset order the rows of a key."""
+    node = topology.node(name)
+    if name in cuts or isinstance(node, Source | TableJoin | ForeignKeyJoin | Aggregate | Fold):
+        return True
+    if isinstance(node, SelectKey | StreamJoin | Process):  # a Process may give rows other keys
+        return False
+    if isinstance(node, Merge) and len(origins(topology, name, cuts)) > 1:
+        return False
+    return has_order(topology, node.inputs[0], cuts)
