@@ -22,11 +22,14 @@ _QUERIES, _GONE, _PARTITIONS = "queries", "gone", "partitions"
 
 def check_identity(files: Files, plan: Plan, table_partitions: Mapping[str, int]) -> None:
     """StreamsError with the difference where the checkpoint belongs to another topology; else notes this one."""
-    text = files.read(FILE_NAME)
-    before = {} if text is None else _parse(text)
-    after = next_document(before, plan, table_partitions)
-    if after != before:
-        files.write(FILE_NAME, json.dumps(after, indent=1, sort_keys=True))
+    try:
+        text = files.read(FILE_NAME)
+        before = {} if text is None else _parse(text)
+        after = next_document(before, plan, table_partitions)
+        if after != before:
+            files.write(FILE_NAME, json.dumps(after, indent=1, sort_keys=True))
+    except OSError as error:
+        raise StreamsError(f"{FILE_NAME} of the checkpoint cannot be read or written: {error}") from error
 
 
 def next_document(before: Mapping[str, Any], plan: Plan, table_partitions: Mapping[str, int]) -> dict[str, Any]:

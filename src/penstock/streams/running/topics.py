@@ -19,7 +19,7 @@ from penstock.streams.topology.nodes import Shape, Sink, Source
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # librdkafka ends a request after it
 # Purging frees whole segments; as Kafka Streams has it for its own.
 _SEGMENT_BYTES = str(50 * 1024 * 1024)
 _CONFIGS: Mapping[TopicKind, Mapping[str, str]] = {
@@ -117,7 +117,7 @@ def _create(admin: AdminClient, topic: PlannedTopic) -> None:
 
     new = NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config))
     try:
-        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name].result(_TIMEOUT_S)
+        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise StreamsError(f"the topic {topic.name} could not be made: {error.args[0].str()}") from error
@@ -131,7 +131,7 @@ def delete_topics(admin: AdminClient, names: tuple[str, ...]) -> Iterator[str]:
         return
     for name, answer in admin.delete_topics(list(names), request_timeout=_TIMEOUT_S).items():
         try:
-            answer.result(_TIMEOUT_S)
+            answer.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise StreamsError(f"the topic {name} could not be deleted: {error.args[0].str()}") from error

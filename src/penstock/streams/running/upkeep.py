@@ -13,7 +13,7 @@ from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.checkpoints import Files
 from penstock.streams.running.identity import check_identity, check_partitions
-from penstock.streams.running.purge import PURGE_EVERY_S, purge, purgeable
+from penstock.streams.running.purge import PURGE_EVERY_S, purge_read
 from penstock.streams.running.topics import make_topics, open_admin, partition_counts, table_topics
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ApplicationUpkeep:
         if self._admin is None or self._now() < self._next:
             return
         self._next = self._now() + PURGE_EVERY_S
-        purge(self._admin, purgeable(self._files, self._plan), self._purged)
+        purge_read(self._admin, self._files, self._plan, self._purged)
         try:
             counts = partition_counts(self._admin)
         except PipelineError as error:  # the sources have patience of their own
