@@ -22,7 +22,7 @@ from penstock.streams.stores.answers import (
 )
 from penstock.streams.stores.asking import Asking
 from penstock.streams.stores.errors import StoreError
-from penstock.streams.stores.followed import topic_of
+from penstock.streams.stores.followed import is_topic, topic_of
 from penstock.streams.stores.openapi import DOCUMENT_PATH, Operation, make_document
 from penstock.streams.stores.parameters import (
     GET_NAMES,
@@ -57,7 +57,9 @@ class Desk(NamedTuple):
     async def enter(self, request: Request) -> tuple[Asking, str]:
         """The stores, and the name of the one that the caller asks for and may read. Raises StoreError."""
         asking, store = self.asked(), request.path_params["store"]
-        await self.rights.check(request, topic_of(self.application, store))
+        topic = topic_of(self.application, store)
+        if is_topic(topic):  # brokers are not asked for anything else, nor is it remembered
+            await self.rights.check(request, topic)
         asking.find(store)
         return asking, store
 

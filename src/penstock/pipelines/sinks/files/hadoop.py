@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class HadoopFiles:
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark.sparkContext._jvm
-        self._jvm, self._gateway = jvm, spark.sparkContext._gateway
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
         self._settings = settings = spark._jsparkSession.sessionState().newHadoopConf()
         # Looked up once: each dot of the name is a call into Java.
         self._path_class = jvm.org.apache.hadoop.fs.Path
