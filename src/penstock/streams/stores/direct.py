@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.client.addresses import parse_servers
 from penstock.client.brokers import Brokers
 from penstock.client.security import client_security, kafka_properties
 from penstock.core.clock import SystemClock
@@ -37,6 +36,7 @@ from penstock.streams.stores.rows import (
     state_of,
     text_of,
 )
+from penstock.streams.stores.settings import check_application, servers_of
 
 T = TypeVar("T")
 _LISTING_S: Final = 5.0
@@ -55,7 +55,8 @@ class DirectStores:
         only: Iterable[str] = (),
     ) -> None:
         """Raises ConfigError, CredentialsError and OSError too."""
-        servers = parse_servers(bootstrap_servers)
+        check_application(application)
+        servers = servers_of(bootstrap_servers)
         security = client_security(kafka_properties(settings or {}))
         self._directory = tempfile.TemporaryDirectory(prefix="penstock-stores-")
         self._thread = LoopThread("stores")
@@ -140,7 +141,7 @@ class DirectStores:
 
         def ask(size: int, after: Cursor | None) -> tuple[list[Row], Cursor | None]:
             page = self._ask(asking.windows(store, text_of(key), times, size, after, Patience({})))
-            return _rows_of(page, lambda found: window_of(found, with_key=True))
+            return _rows_of(page, window_of)
 
         return ask_by_pages(ask, None)
 

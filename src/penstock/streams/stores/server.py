@@ -18,7 +18,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.client.addresses import Address, parse_servers
+from penstock.client.addresses import Address
 from penstock.client.brokers import Brokers, LoginRefusedError
 from penstock.client.credentials import CredentialsError
 from penstock.client.reaching.first_contact import wait_for_contact
@@ -45,7 +45,7 @@ from penstock.streams.stores.followed import Followed
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
 from penstock.streams.stores.rights import StoreRights
 from penstock.streams.stores.routes import Desk, routes
-from penstock.streams.stores.settings import StoresSettings
+from penstock.streams.stores.settings import StoresSettings, servers_of
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class StoresServer:
     async def start(self) -> None:
         """Raises ConfigError, and OSError where the port is taken."""
         settings = self._settings
-        self._servers = _servers(settings)
+        self._servers = servers_of(settings["bootstrap.servers"])
         own = await asyncio.to_thread(_read_client_files, settings)
         self._brokers = brokers = self._open_client(own)
         self._cleanup.push_async_callback(brokers.close)
@@ -243,16 +243,6 @@ class StoresServer:
 
     def _records(self) -> int:
         return 0 if self._replica is None else self._replica.following.records
-
-
-def _servers(settings: StoresSettings) -> list[Address]:
-    try:
-        servers = parse_servers(settings["bootstrap.servers"])
-    except ValueError as error:
-        raise ConfigError(f"bootstrap.servers: {error}", key="bootstrap.servers") from None
-    if not servers:
-        raise ConfigError("bootstrap.servers is empty", key="bootstrap.servers")
-    return list(servers)
 
 
 def _read_client_files(settings: StoresSettings) -> ClientSecurity:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from penstock.core.config.types import ConfigError
+from penstock.streams.stores.client import open_store
 from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.rows import MOST_KEYS, Row, ask_by_pages, ask_in_parts
 
@@ -55,3 +57,9 @@ def test_pages_are_asked_for_until_the_limit_or_the_end_when_rows_are_many() -> 
     assert [each.key for each in ask_by_pages(ask, None)] == [0, 1, 2, 3, 4]
     assert [each.key for each in ask_by_pages(ask, 3)] == [0, 1, 2]
     assert list(ask_by_pages(ask, 0)) == []
+
+
+@pytest.mark.parametrize(("application", "servers"), [("../etc", "localhost:9092"), ("shop", "x:y:z"), ("shop", ",")])
+def test_nobody_is_asked_when_the_application_or_the_brokers_cannot_be(application: str, servers: str) -> None:
+    with pytest.raises(ConfigError):
+        open_store(application, "counts", bootstrap_servers=servers)
