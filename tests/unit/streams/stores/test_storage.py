@@ -197,3 +197,12 @@ def test_an_answer_is_refused_when_the_rows_of_its_keys_are_too_large_together(h
     with pytest.raises(StoreError) as refused:
         held.reading.get_all("counts", [large] * 1_000)
     assert refused.value.status == 413
+
+
+def test_nobody_else_on_the_machine_reads_the_file_when_it_was_made(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "new" / "stores.sqlite", "shop", "cluster")
+    storage.begin("counts", ID, 0)
+    kept = [tmp_path / "new", *(tmp_path / "new").iterdir()]
+    assert {path.name: path.stat().st_mode & 0o077 for path in kept if path.stat().st_mode & 0o077} == {}
+    assert len(kept) >= 4  # the file, its log, its lock and their directory
+    storage.close()
