@@ -65,7 +65,7 @@ def _quix(spec: Spec) -> list[str]:
     return [str(quix_python()), str(HERE / "quix.py"), spec.to_json()]
 
 
-OURS = Contender("Penstock", tuple(QUERIES), _ours, "penstock-nexmark-", "nexmark-out")
+OURS = Contender("Penstock", tuple(QUERIES), _ours, "nexmark-", "nexmark-out")
 JAVA = Contender("Kafka Streams", tuple(QUERIES), _java, "java-nexmark-", "java-nexmark-out")
 QUIX_STREAMS = Contender("quix-streams", QUIX_QUERIES, _quix, "quix-nexmark-", "quix-nexmark-out")
 CONTENDERS = (OURS, JAVA, QUIX_STREAMS)

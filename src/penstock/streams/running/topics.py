@@ -92,6 +92,30 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
 
+def refuse_leftovers(admin: AdminClient, plan: Plan) -> None:
+    """For a checkpoint that is new. What an earlier run has left in the application's own topics would be read from its
+    beginning, and count beside what is now written again."""
+    there = partition_counts(admin)
+    for topic in internal_topics(plan):
+        if topic in there and _was_written(admin, topic, there[topic]):
+            raise StreamsError(
+                f"the checkpoint is new, and the topic {topic} has rows of an earlier run: they would count twice",
+                "Bring the old checkpoint back, or start over with `penstock streams reset`.",
+            )
+
+
+def _was_written(admin: AdminClient, topic: str, partitions: int) -> bool:
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        ends = [answer.result().offset for answer in admin.list_offsets(asked, request_timeout=_TIMEOUT_S).values()]
+    except KafkaException as error:
+        raise StreamsError(f"the ends of the topic {topic} are not told: {error.args[0].str()}") from error
+    return any(end > 0 for end in ends)
+
+
 def make_topics(admin: AdminClient, plan: Plan) -> dict[str, int]:
     """Makes those that are missing; partitions by topic, of all that the application reads and writes."""
     there = partition_counts(admin)

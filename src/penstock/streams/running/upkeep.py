@@ -12,9 +12,9 @@ from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.checkpoints import Files
-from penstock.streams.running.identity import check_identity, check_partitions
+from penstock.streams.running.identity import check_identity, check_partitions, has_identity
 from penstock.streams.running.purge import PURGE_EVERY_S, purge_read
-from penstock.streams.running.topics import make_topics, open_admin, partition_counts, table_topics
+from penstock.streams.running.topics import make_topics, open_admin, partition_counts, refuse_leftovers, table_topics
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -38,6 +38,8 @@ class ApplicationUpkeep:
     def prepare(self) -> None:
         """Makes the topics that are missing, and refuses a checkpoint of another topology. PipelineError."""
         self._admin = open_admin({**self._settings.kafka, "bootstrap.servers": self._settings.bootstrap_servers})
+        if not has_identity(self._files):
+            refuse_leftovers(self._admin, self._plan)
         tables, counts = table_topics(self._plan), make_topics(self._admin, self._plan)
         self._table_partitions = {name: count for name, count in counts.items() if name in tables}
         check_identity(self._files, self._plan, self._table_partitions)
