@@ -89,12 +89,19 @@ def count(app: Streams) -> None:
     bids(app).group_by("bidder").aggregate(count="count(*)", at="max(at)").to(OUT)
 
 
+def kept(app: Streams) -> None:
+    """Every other bid, without state, with its time."""
+    bids(app).filter("auction % 2 = 0").to(OUT)
+
+
 QUERIES: dict[str, Callable[[Streams], None]] = {
     each.__name__: each for each in (q0, q1, q2, q3, q4, q5, q7, q8, q11, q12, q13, count)
 }
 
+REAL_TIME: dict[str, Callable[[Streams], None]] = {"count": count, "filter": kept}
+
 
 def application(query: str, settings: Settings) -> Streams:
     app = Streams(f"nexmark-{query}", settings=settings)
-    QUERIES[query](app)
+    (QUERIES | REAL_TIME)[query](app)
     return app

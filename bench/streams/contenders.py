@@ -32,6 +32,7 @@ class Spec:
     bootstrap: str
     directory: str
     records_per_batch: int = 0  # of ours; 0: all that is there
+    is_in_real_time: bool = False  # of ours
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.testing.processes import BrokerProcess
+from tests.pipelines.spark_homes import spark_home_without_archive
 
 # For every JVM that the tests start: none lives long enough for the second compiler to pay, and there are two cores.
 # Spark's classes are those of the locked wheel: verifying them again takes 3 of the 17 s of CPU time of a start.
@@ -24,21 +24,8 @@ os.environ.setdefault(
 
 @pytest.fixture(scope="session", autouse=True)
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Spark as the wheel has it, but for the archive of PySpark's sources.
-
-    Spark lets its Python workers look into the archive first. Python keeps no compiled code of an archive, so each of
-    hundreds of workers would compile PySpark anew: a start takes 1.0 s of CPU time then, and 0.3 s without. Where there
-    is no archive, workers find the same PySpark as this process.
-    """
-    if "SPARK_HOME" in os.environ:
+    with spark_home_without_archive(tmp_path_factory.mktemp("spark-home")):
         yield
-        return
-    home, wheel = tmp_path_factory.mktemp("spark-home"), Path(pyspark.__file__).parent
-    for name in ("bin", "jars"):
-        (home / name).symlink_to(wheel / name)
-    os.environ["SPARK_HOME"] = str(home)
-    yield
-    del os.environ["SPARK_HOME"]
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def save(rows: DataFrame, bootstrap: str, **options: str) -> None:
 
 def test_every_column_arrives_when_rows_say_where_they_go(spark: SparkSession, bootstrap: str) -> None:
     a, b = make_topic(bootstrap, "a", 2), make_topic(bootstrap, "b")
-    save(spark.sql(ONE_OF_EACH.format(a=a, b=b)), bootstrap)
+    save(spark.sql(ONE_OF_EACH.format(a=a, b=b)), bootstrap, includeTimestamp="true")
     before_ms = time.time() * 1000 - 60_000
     found = [(m.partition(), m.key(), m.value(), m.headers(), m.timestamp()[1]) for m in read_committed(bootstrap, a)]
     assert found == [
@@ -60,11 +60,11 @@ def test_every_column_arrives_when_rows_say_where_they_go(spark: SparkSession, b
 
 @pytest.mark.parametrize("guarantee", ["exactly-once", "at-least-once"])
 @pytest.mark.parametrize("size", [100, None], ids=["by the driver", "by tasks"])
-def test_records_have_the_rows_times_when_there_is_a_column_timestamp(
+def test_records_have_the_rows_times_when_they_are_asked_for(
     spark: SparkSession, bootstrap: str, guarantee: Literal["exactly-once", "at-least-once"], size: int | None
 ) -> None:
     """The partition is asked where a time begins, too: brokers answer by the times that batches say they have."""
-    sink = TopicSink(make_topic(bootstrap, "timed"), guarantee=guarantee)
+    sink = TopicSink(make_topic(bootstrap, "timed"), guarantee=guarantee, timestamp="timestamp")
     times = (1_700_000_000_000, 1_600_000_000_000, 1_750_000_000_000)  # neither first nor last is the smallest
     rows = spark.sql(
         f"SELECT CAST(t AS STRING) AS value, timestamp_millis(t) AS timestamp FROM (SELECT explode(array{times}) t)"
@@ -82,8 +82,10 @@ def test_records_have_the_rows_times_when_there_is_a_column_timestamp(
     consumer.close()
 
 
-def test_a_column_timestamp_is_data_when_the_value_is_made_of_the_row(spark: SparkSession) -> None:
+def test_a_column_timestamp_is_left_out_when_nobody_asks_for_it(spark: SparkSession) -> None:
+    """Rows as a topic gives them have one, and nobody expects records of old times in another topic."""
     rows = spark.sql("SELECT 1L AS timestamp, 'x' AS note")
+    assert TopicSink("t").records(rows.withColumnRenamed("note", "value")).columns == ["value"]
     assert TopicSink("t", value=ALL_AS_JSON).records(rows).columns == ["value"]
     assert TopicSink("t", value="note", timestamp="timestamp + 1").records(rows).columns == ["value", "timestamp"]
 

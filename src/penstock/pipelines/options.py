@@ -285,6 +285,13 @@ WRITE_OPTIONS: tuple[Option, ...] = (
         "Ours, for exactly-once: tells writes of the same batch apart. A batch write must be told; default for"
         " streams: sink.",
     ),
+    Option(
+        "includeTimestamp",
+        BOOLEAN,
+        WRITES,
+        "Ours: a column `timestamp` becomes the record's time. Rows are handed over one by one then.",
+        False,
+    ),
     Option("checkpointLocation", TEXT, frozenset({Place.STREAM_WRITE}), "Spark's own; the sink does not look at it."),
 )
 

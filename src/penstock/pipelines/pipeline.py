@@ -30,6 +30,8 @@ OutputMode: TypeAlias = Literal["append", "update", "complete"]
 # Chosen, not measured: several seconds of lines at 2,000 a second, and no burden to a driver's memory even where a
 # branch makes twenty rows of one.
 SMALL_BYTES = 8 * 1024 * 1024
+# As a trigger: Spark's real-time mode, which only queries that were planned for it have. An interval may follow.
+REAL_TIME = "realtime"
 
 
 def always_wanted() -> bool:
@@ -146,6 +148,8 @@ class Branch:
     combine: Callable[..., DataFrame] | None = None
     # Branches, by name, that write what this one reads. Where a run ends by itself, this one begins when they are done.
     after: tuple[str, ...] = ()
+    # Planned for Spark's real-time mode: SQL from end to end, and one topic as its sink.
+    is_real_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +167,9 @@ class Settings:
 
     bootstrap_servers: str = "127.0.0.1:9092"
     checkpoint: str = ""  # a directory; empty: ./checkpoints/<pipeline name>
-    trigger: str = "1 second"  # an interval, or "available-now" to stop when everything there at the start is done
+    # An interval, or "available-now" to stop when everything there at the start is done; of applications
+    # (penstock.streams) also "realtime", with the interval of checkpoints behind it if wanted: "realtime 5 seconds".
+    trigger: str = "1 second"
     parallelism: int = 0  # tasks of a shuffle and at least so many tasks per read; 0: one per core
     watermark: Watermark | None = None
     engine: Literal["python", "jvm"] = (
@@ -183,6 +189,12 @@ class Settings:
 
 # For what is asked without a pipeline at hand.
 DEFAULT_SETTINGS = Settings()
+
+
+def is_real_time(settings: Settings) -> bool:
+    return settings.trigger.split(maxsplit=1)[:1] == [REAL_TIME]
+
+
 # Of most sinks: they work in any session.
 NO_SESSION_SETTINGS: Mapping[str, str] = MappingProxyType({})
 

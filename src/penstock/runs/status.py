@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from penstock.core.clock import Clock
 from penstock.runs.lifecycle import Action, Decision, Fact, decide_command, decide_fact, expiry_of, settle
@@ -32,8 +33,15 @@ class StatusView:
 
 
 class RunStatus:
-    def __init__(self, actions: Mapping[Action, Callable[[], None]], clock: Clock) -> None:
+    def __init__(
+        self,
+        actions: Mapping[Action, Callable[[], None]],
+        clock: Clock,
+        refusals: Mapping[Verb, str] = MappingProxyType({}),
+    ) -> None:
+        """`refusals` are commands that this run never obeys, with the reasons."""
         self._actions = actions
+        self._refusals = refusals
         self._clock = clock
         self._lock = threading.RLock()
         self._view = StatusView(State.STARTING, clock.now_ms(), 0, "", ())
@@ -56,7 +64,7 @@ class RunStatus:
     def ask(self, verb: Verb) -> Decision:
         """A command from within the process."""
         with self._lock:
-            decision = decide_command(self._view.state, verb)
+            decision = self._decide(verb)
             self._change(decision.state)
             self._act(decision)
         return decision
@@ -69,13 +77,18 @@ class RunStatus:
             self._commands.append(command.id)
             expiry = expiry_of(command, age_ms)
             state = self._view.state
-            decision = Decision(state, Outcome.EXPIRED, expiry) if expiry else decide_command(state, command.verb)
+            decision = Decision(state, Outcome.EXPIRED, expiry) if expiry else self._decide(command.verb)
             answer = Acknowledgement(
                 command.id, command.verb, decision.outcome, decision.text, command.by, self._clock.now_ms()
             )
             self._change(decision.state, answer)
             self._act(decision)
         return decision
+
+    def _decide(self, verb: Verb) -> Decision:
+        if verb in self._refusals and not self.is_ended:
+            return Decision(self._view.state, Outcome.REFUSED, self._refusals[verb])
+        return decide_command(self._view.state, verb)
 
     def note(self, fact: Fact, error: str = "") -> None:
         with self._lock:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipelines.pipeline import Settings
+from penstock.pipelines.pipeline import Settings, is_real_time
 from penstock.streams.building.draft import Draft
 from penstock.streams.building.streams import GlobalTable, Stream, Table
 from penstock.streams.planning.describing import describe
 from penstock.streams.planning.planning import plan_topology
+from penstock.streams.planning.realtime import real_time_text
 from penstock.streams.topology.durations import Duration, duration_ms
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.formats import Format, check_readable, text
@@ -127,7 +128,8 @@ class Streams:
 
     def describe(self) -> str:
         """A drawing: topics, nodes, Spark's queries, and where and why there is a topic between them."""
-        return describe(self.plan())
+        plan = self.plan()
+        return f"{describe(plan)}\n\n{real_time_text(plan)}" if is_real_time(self.settings) else describe(plan)
 
     def run(self, master: str | None = None, once: bool = False) -> None:
         """Until it is stopped; with `once`, until everything is done that was there at the start."""

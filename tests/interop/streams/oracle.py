@@ -13,7 +13,7 @@ from kafka_streams.jars import fetch_streams_jars
 from tests.interop.streams.case_files import FOLDER, Case
 
 COMPILE_TIMEOUT_S = 120
-RUN_TIMEOUT_S = 240
+RUN_TIMEOUT_S = 300
 
 # What a case answers: by topic, the records in their order.
 Answers = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]

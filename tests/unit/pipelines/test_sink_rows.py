@@ -50,7 +50,7 @@ def test_columns_are_refused_by_name_when_a_topic_cannot_take_them(
     fields: list[tuple[str, str]], topic: str | None, message: str
 ) -> None:
     with pytest.raises(ColumnError, match=message):
-        plan_columns(fields, topic)
+        plan_columns(fields, topic, includes_timestamp=True)
 
 
 def groups_of(places: Places, rows: int) -> list[tuple[str, int, list[int]]]:
@@ -136,7 +136,8 @@ def test_times_are_whole_milliseconds_and_nulls_are_now_when_rows_have_times() -
 def test_a_row_is_refused_and_shown_when_it_cannot_be_placed(column: str, bad: pa.Array, message: str) -> None:
     columns = {"key": pa.array([b"k1", b"k2"]), "value": pa.array([b"one", b"two"]), column: bad}
     types = {"topic": "string", "partition": "int", "headers": HEADERS_TYPE, "timestamp": "bigint"}
-    plan = plan_columns([(name, types.get(name, "binary")) for name in columns], None if column == "topic" else "t")
+    fields = [(name, types.get(name, "binary")) for name in columns]
+    plan = plan_columns(fields, None if column == "topic" else "t", includes_timestamp=True)
     rows = batch(**columns)
     with pytest.raises(ColumnError, match=message):
         assert (find_places(rows, plan), find_headers(rows, plan), find_timestamps(rows, plan)) is None

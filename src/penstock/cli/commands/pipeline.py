@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ from penstock.cli.commands.spark_runs import (
     pipeline_errors,
     require_spark,
     run_watched,
+    with_known_servers,
 )
 from penstock.cli.errors import UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
@@ -152,4 +154,5 @@ def _load(reference: str, assignments: list[str] | None, client_file: Path | Non
 
     given = given_settings(assignments, client_file)
     with pipeline_errors():
-        return load_pipeline(reference, given)
+        pipeline = load_pipeline(reference, given)
+    return replace(pipeline, settings=with_known_servers(pipeline.settings))

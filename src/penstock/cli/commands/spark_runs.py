@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import read_client_properties
+from penstock.cli.options import BOOTSTRAP_VARIABLE, read_client_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
     from penstock.pipelines import Pipeline
+    from penstock.pipelines.pipeline import Settings
     from penstock.pipelines.running.runner import Run
 
 # Properties of a client's file that are about the schema registry.
@@ -50,6 +53,15 @@ def given_settings(assignments: list[str] | None, client_file: Path | None) -> d
             raise UsageError(f"--set takes KEY=VALUE, not {text!r}")
         given[key.strip()] = value
     return given
+
+
+def with_known_servers(settings: Settings) -> Settings:
+    """The brokers that other commands ask, where neither the file nor the command line names any."""
+    from penstock.pipelines.pipeline import DEFAULT_SETTINGS
+
+    known = os.environ.get(BOOTSTRAP_VARIABLE)
+    is_told = settings.bootstrap_servers != DEFAULT_SETTINGS.bootstrap_servers
+    return settings if is_told or not known else replace(settings, bootstrap_servers=known)
 
 
 def _setting_of(key: str) -> str:

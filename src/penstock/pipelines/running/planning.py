@@ -53,6 +53,7 @@ class QueryPlan:
     is_stateful: bool = False
     keeps_dead_letters: bool = False  # rows with an error go elsewhere; else they fail the batch
     after: tuple[str, ...] = ()
+    is_real_time: bool = False
 
 
 def plan_queries(pipeline: Pipeline) -> tuple[QueryPlan, ...]:
@@ -90,6 +91,7 @@ def _own_query(branch: Branch, given: Input, keeps: bool) -> QueryPlan:
         is_stateful=branch.stateful,
         keeps_dead_letters=keeps and own is given,
         after=branch.after,
+        is_real_time=branch.is_real_time,
     )
 
 

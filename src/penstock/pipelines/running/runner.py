@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.core.clock import SystemClock
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings
+from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, is_real_time
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.running.batch_gate import BatchGate
 from penstock.pipelines.running.batch_writing import BatchWriting
@@ -26,6 +26,7 @@ from penstock.pipelines.running.planning import QueryPlan, plan_queries
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
 from penstock.pipelines.running.reading import open_ends, read_rows
+from penstock.pipelines.running.real_time import NO_PAUSE, RowWriting, check_real_time, explained, start_in_real_time
 from penstock.pipelines.running.renewing import Renewed, Renewing
 from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
@@ -61,7 +62,7 @@ class Upkeep(Protocol):
 class RunningQuery:
     plan: QueryPlan
     query: StreamingQuery
-    writing: BatchWriting
+    writing: BatchWriting | RowWriting
     checkpoint: str
     progress: QueryProgress
 
@@ -104,10 +105,12 @@ class Run:
             Action.STOP: self.stop,
             Action.RESTART: self._restarting.set,
         }
-        self._status = RunStatus(actions, SystemClock())
+        refusals = {Verb.PAUSE: NO_PAUSE} if is_real_time(self.pipeline.settings) else {}
+        self._status = RunStatus(actions, SystemClock(), refusals)
 
     def start(self) -> None:
-        plan_queries(self.pipeline)  # a pipeline that cannot work is not published
+        plans = plan_queries(self.pipeline)  # a pipeline that cannot work is not published
+        check_real_time(self.pipeline, plans, self.once)
         if self.upkeep is not None:
             self.opening = "its topics"
             self.upkeep.prepare()
@@ -272,7 +275,8 @@ class Run:
     def _has_batches_to_end(self, ending: Mapping[str, int]) -> bool:
         """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
         return any(
-            _is_busy(running.query)
+            isinstance(running.writing, BatchWriting)  # others have none: all that they do is one long batch
+            and _is_busy(running.query)
             and not running.writing.is_held
             and running.progress.batch_id == ending[running.progress.query]
             for running in self.queries
@@ -306,9 +310,13 @@ class Run:
         keeps = plan.keeps_dead_letters
         name = query_name(pipeline, plan)
         progress = self._before.get(name, QueryProgress(name))  # counts go on after a restart
+        checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
+        if is_real_time(settings):
+            started, rows_out = start_in_real_time(rows, plan, settings, name, checkpoint)
+            rows_out.written = progress.written
+            return RunningQuery(plan, started, rows_out, checkpoint, progress)
         written, ending, gate = progress.written, self._ending, self._gate
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
-        checkpoint = f"{checkpoint_of(pipeline)}/{plan.name}"
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
         query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
         writing.query = query
@@ -336,9 +344,13 @@ class Run:
     def _note_progress(self, report: dict[str, Any]) -> None:
         for running in self.queries:
             if running.query.runId and str(running.query.runId) == report["runId"]:
+                if isinstance(running.writing, RowWriting):
+                    running.writing.note(report)
                 running.progress = advance(running.progress, report, running.writing.written)
 
     def _explain(self, running: RunningQuery, error: StreamingQueryException) -> PipelineError:
+        if isinstance(running.writing, RowWriting):
+            return explained(running.progress.query, running.writing, error)
         batch = find_failed_batch(self.spark, running.checkpoint)
         at = running.writing.busy_with or _READING
         try:

@@ -52,9 +52,9 @@ class TopicSettings:
 
 @dataclass(slots=True)
 class TopicSink:
-    """Rows with `value` and, where wanted, `key`, `headers`, `partition` and `timestamp`, as `format("penstock")` takes
-    them; other columns are left out. `key`, `value` and `timestamp` may be given as SQL expressions over the row's
-    columns, or as columns. Where `value` is given, a column `timestamp` of the row is data, and no record's time."""
+    """Rows with `value` and, where wanted, `key`, `headers` and `partition`, as `format("penstock")` takes them; other
+    columns are left out. `key`, `value` and `timestamp` may be given as SQL expressions over the row's columns, or as
+    columns. Records have the time of their writing unless `timestamp` is given."""
 
     topic: str
     name: str = field(default="", kw_only=True)  # default: the topic's
@@ -98,7 +98,7 @@ class TopicSink:
         for name, given in (("timestamp", self.timestamp), ("value", self.value), ("key", self.key)):
             if given is not None:
                 chosen.insert(0, (F.expr(given) if isinstance(given, str) else given).alias(name))
-            elif name in rows.columns and (name != "timestamp" or self.value is None):
+            elif name in rows.columns and name != "timestamp":
                 chosen.insert(0, f"`{name}`")
         return rows.select(*chosen)
 
@@ -171,6 +171,8 @@ class OpenTopic:
         sink = self.sink
         identity = {"queryId": batch.query_id or "-", "batchId": str(batch.id), "sinkName": sink.name}
         named = {"topic": sink.topic, "guarantee": sink.guarantee} | identity
+        if sink.timestamp is not None:
+            named["includeTimestamp"] = "true"
         return parse_sink_options(client_options(self.settings) | named, Place.BATCH_WRITE)
 
     def _task(self, records: DataFrame, options: SinkOptions) -> TaskWrite:
@@ -178,7 +180,7 @@ class OpenTopic:
         from penstock.pipelines.topic_writing.task import TaskWrite
 
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
-        return TaskWrite(options, plan_columns(fields, self.sink.topic))
+        return TaskWrite(options, plan_columns(fields, self.sink.topic, includes_timestamp=options.includes_timestamp))
 
     def _write_here(self, records: DataFrame, options: SinkOptions, batch: Batch) -> bool:
         """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any

@@ -45,15 +45,18 @@ class ColumnPlan:
     fixed_topic: str | None = None
 
 
-def plan_columns(fields: Iterable[tuple[str, str]], fixed_topic: str | None) -> ColumnPlan:
-    """`fields` are names and types as Spark writes them. Other columns are left alone, as by Spark's own connector."""
+def plan_columns(
+    fields: Iterable[tuple[str, str]], fixed_topic: str | None, *, includes_timestamp: bool = False
+) -> ColumnPlan:
+    """`fields` are names and types as Spark writes them. Other columns are left alone, as by Spark's own connector,
+    which does not look at `timestamp`, either."""
     positions: dict[str, int] = {}
     names = []
     for index, (name, data_type) in enumerate(fields):
         names.append(name)
         column = name.lower()
         accepted = ACCEPTED_TYPES.get(column)
-        if accepted is None:
+        if accepted is None or (column == "timestamp" and not includes_timestamp):
             continue
         if column in positions:
             raise ColumnError(f"column {column} is there twice; rename or drop one of them")

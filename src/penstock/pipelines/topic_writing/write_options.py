@@ -43,6 +43,7 @@ class SinkOptions:
     query_id: str | None = None
     batch_id: int | None = None
     sink_name: str = DEFAULT_SINK_NAME
+    includes_timestamp: bool = False  # a column `timestamp` is the record's time
     client_settings: Mapping[str, str] = field(default_factory=dict)  # those that are not a producer's alone
 
     @property
@@ -68,6 +69,7 @@ def parse_sink_options(given: Mapping[str, str], place: Place) -> SinkOptions:
         query_id=options["queryId"],
         batch_id=options["batchId"],
         sink_name=options["sinkName"] or DEFAULT_SINK_NAME,
+        includes_timestamp=options["includeTimestamp"],
         client_settings=_shared_settings(options.kafka),
     )
 

@@ -29,7 +29,7 @@ def plan_task(options: Mapping[str, str], schema: StructType, place: Place) -> T
     """OptionError or ColumnError for what cannot be written."""
     parsed = parse_sink_options(options, place)
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    return TaskWrite(parsed, plan_columns(fields, parsed.topic))
+    return TaskWrite(parsed, plan_columns(fields, parsed.topic, includes_timestamp=parsed.includes_timestamp))
 
 
 class BatchWriter(DataSourceArrowWriter):

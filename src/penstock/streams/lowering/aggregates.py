@@ -145,4 +145,6 @@ def _result(counted: DataFrame, group: list[str], aggregates: list[str], window:
         ends = [F.unix_millis(start).alias("start"), F.unix_millis(end).alias("end")]
         key = F.struct(by.alias("key"), *ends)
     ours = [key.alias(KEY), column(TIMESTAMP), F.lit(False).alias(NULL), column(PARTITION), column(OFFSET)]
+    if window is not None and window.kind is WindowKind.HOPPING:  # Kafka has no windows that begin before 1970
+        counted = counted.where(F.unix_millis(column(_WINDOW).getField("start")) >= 0)
     return counted.select(*shown, *bounds, *columns(aggregates), *ours)

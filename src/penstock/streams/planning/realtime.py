@@ -2,7 +2,7 @@
 
 Spark 4.3 runs there what is SQL from end to end: rows of topics, merged or not, its own aggregates in mode update, one
 sink. It refuses Python, joins of streams, sessions, what is told once, and a topic that is merged with itself. Its
-Kafka sink writes a row at least once.
+Kafka sink writes a row at least once, and gives records no times.
 """
 
 from __future__ import annotations
@@ -39,8 +39,22 @@ def obstacles(plan: Plan) -> list[Obstacle]:
         for node in members(plan, query):
             if reason := _reason(plan.topology, node) or _reason_of_merge(plan, node):
                 found[Obstacle(node.name, reason)] = None
-        found.update(dict.fromkeys(_of_outputs(query)))
+        found.update(dict.fromkeys((*_of_outputs(query), *_of_times(query))))
+    found.update(dict.fromkeys(_of_dead_letters(plan)))
     return list(found)
+
+
+def real_time_text(plan: Plan) -> str:
+    """For people: what it means that the plan runs in real time, or why it cannot."""
+    found = obstacles(plan)
+    if found:
+        return "\n".join(["not in real time:", *(f"  {each.node}: {each.reason}" for each in found)])
+    text = (
+        "in real time: each row goes on at once. Results are written at least once: after a failure or a stop those"
+        "\nsince the last checkpoint come again. Their records have the time of writing."
+    )
+    behind = [query.root for query in plan.queries if query.cuts and query.is_stateful]
+    return f"{text} What comes again counts again in {', '.join(behind)}." if behind else text
 
 
 def _reason(topology: Topology, node: Node) -> str:
@@ -70,6 +84,25 @@ def _reason_of_merge(plan: Plan, node: Node) -> str:
         if name not in plan.cuts and any(kind_of(plan.topology, each) in STATEFUL for each in leading):
             return "what has state may not stand before rows are merged in the real-time mode"
     return ""
+
+
+def _of_times(query: Query) -> Iterator[Obstacle]:
+    for name in query.cuts:
+        if name in query.watermarks_ms:
+            yield Obstacle(
+                query.root,
+                f"it goes by the time of rows of {name}, whose topic has the times of writing in the real-time mode",
+            )
+
+
+def _of_dead_letters(plan: Plan) -> Iterator[Obstacle]:
+    """One query unites all sources for them."""
+    seen: set[str] = set()
+    for node in plan.topology.nodes if plan.topology.dead_letters is not None else ():
+        if isinstance(node, Source) and not node.is_global:
+            if node.topic in seen:
+                yield Obstacle(node.name, f"dead letters of {node.topic} would be gathered twice in the real-time mode")
+            seen.add(node.topic)
 
 
 def _of_outputs(query: Query) -> Iterator[Obstacle]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.pipelines.pipeline import Pipeline, Settings
+from penstock.pipelines.pipeline import Pipeline, Settings, is_real_time
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.pipelines import pipeline_of
 from penstock.streams.topology.errors import StreamsError
@@ -48,6 +48,7 @@ def open_run(spark: SparkSession, app: Application, *, once: bool = False) -> Ru
     of any pipeline's run."""
     from penstock.pipelines.running.runner import Run, checkpoint_of
     from penstock.streams.running.checkpoints import CheckpointFiles
+    from penstock.streams.running.real_time import Slots
     from penstock.streams.running.upkeep import ApplicationUpkeep
 
     plan, pipeline = app.plan(), pipeline_for(app)
@@ -55,4 +56,7 @@ def open_run(spark: SparkSession, app: Application, *, once: bool = False) -> Ru
         files = CheckpointFiles(spark, checkpoint_of(pipeline))
     except OSError as error:
         raise StreamsError(f"the checkpoint {checkpoint_of(pipeline)} cannot be opened: {error}") from error
-    return Run(spark, pipeline, once=once, upkeep=ApplicationUpkeep(plan, pipeline.settings, files))
+    slots = None
+    if is_real_time(pipeline.settings):
+        slots = Slots(spark.sparkContext.master or "", int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+    return Run(spark, pipeline, once=once, upkeep=ApplicationUpkeep(plan, pipeline.settings, files, slots=slots))

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipelines.pipeline import Branch, Pipeline, Settings
+from penstock.pipelines.pipeline import Branch, Pipeline, Settings, is_real_time
 from penstock.pipelines.sinks.topic import TopicSink
 from penstock.pipelines.topic_source import Topic
 from penstock.streams.lowering.context import Context, Read
 from penstock.streams.lowering.queries import dead_letter_rows, output_records, root_rows
 from penstock.streams.planning.plan import Output, Plan, Query
+from penstock.streams.running.real_time import check_plan, for_reading
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import Source
 
@@ -25,17 +26,20 @@ _ISOLATION = "kafka.isolation.level"
 
 def pipeline_of(plan: Plan, settings: Settings) -> Pipeline:
     """Nothing is read and nobody is asked here; StreamsError for settings that an application cannot have."""
-    topology = plan.topology
-    if settings.engine != "python":
+    topology, in_real_time = plan.topology, is_real_time(settings)
+    if in_real_time:
+        check_plan(plan, settings)
+    elif settings.engine != "python":
         raise StreamsError(
             "Spark's own connector writes at least once, and no times of its own",
-            "Leave the setting engine as it is.",
+            "Leave the setting engine as it is, unless it is to run in real time: trigger=realtime.",
         )
     settings = replace(settings, group_id=settings.group_id or topology.application, watermark=None)
-    lowered = Lowered(plan, settings)
+    lowered = Lowered(plan, for_reading(settings) if in_real_time else settings)
     branches = [_branch_of(lowered, query) for query in plan.queries]
     if topology.dead_letters is not None:
         branches.append(_dead_letters(lowered, topology.dead_letters))
+    branches = [replace(branch, is_real_time=in_real_time) for branch in branches]
     return Pipeline(topology.application, (), _in_order(plan, branches), settings=settings)
 
 
@@ -97,6 +101,12 @@ def topics_read(plan: Plan, query: Query) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*sources, *(plan.cuts[name].topic for name in query.cuts)]))
 
 
+def topics_by_query(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Of all queries that run, that of the dead letters too."""
+    read = {query.name: topics_read(plan, query) for query in plan.queries}
+    return read if plan.topology.dead_letters is None else read | {DEAD_LETTERS: source_topics(plan)}
+
+
 def topic_of(plan: Plan, name: str, settings: Settings) -> Topic:
     """What a query reads for a source or a cut. What transactions have not committed is not there, unless the
     application's settings say otherwise of topics that are not its own."""
@@ -134,7 +144,7 @@ def _end_of(lowered: Lowered, query: Query, output: Output) -> Branch:
     """The sink has the name of its node: that is what a repeated batch is recognised by."""
     name = output.sink or output.topic
     made = partial(_records, lowered=lowered, query=query, output=output)
-    return Branch(f"{query.name}.{name}", (TopicSink(output.topic, name=name),), (made,))
+    return Branch(f"{query.name}.{name}", (TopicSink(output.topic, name=name, timestamp="timestamp"),), (made,))
 
 
 def _records(rows: DataFrame, *, lowered: Lowered, query: Query, output: Output) -> DataFrame:

@@ -88,7 +88,10 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
     try:
         listed = admin.list_topics(timeout=_TIMEOUT_S).topics
     except KafkaException as error:
-        raise StreamsError(f"the topics cannot be listed: {error.args[0].str()}") from error
+        raise StreamsError(
+            f"the topics cannot be listed: {error.args[0].str()}",
+            "Say where brokers are: PENSTOCK_BOOTSTRAP, --set bootstrap_servers=HOST:PORT, or Settings in the file.",
+        ) from error
     return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
 

@@ -13,7 +13,9 @@ from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.checkpoints import Files
 from penstock.streams.running.identity import check_identity, check_partitions, has_identity
+from penstock.streams.running.pipelines import topics_by_query
 from penstock.streams.running.purge import PURGE_EVERY_S, purge_read
+from penstock.streams.running.real_time import Slots
 from penstock.streams.running.topics import make_topics, open_admin, partition_counts, refuse_leftovers, table_topics
 
 if TYPE_CHECKING:
@@ -25,11 +27,20 @@ logger = logging.getLogger(__name__)
 class ApplicationUpkeep:
     """For one run, on its thread."""
 
-    def __init__(self, plan: Plan, settings: Settings, files: Files, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        settings: Settings,
+        files: Files,
+        now: Callable[[], float] = time.monotonic,
+        slots: Slots | None = None,
+    ) -> None:
+        """`slots` are those of a run in real time, which needs them all at once."""
         self._plan = plan
         self._settings = settings
         self._files = files
         self._now = now
+        self._slots = slots
         self._next = 0.0
         self._admin: AdminClient | None = None
         self._table_partitions: dict[str, int] = {}
@@ -42,6 +53,8 @@ class ApplicationUpkeep:
             refuse_leftovers(self._admin, self._plan)
         tables, counts = table_topics(self._plan), make_topics(self._admin, self._plan)
         self._table_partitions = {name: count for name, count in counts.items() if name in tables}
+        if self._slots is not None:
+            self._slots.check(self._plan, topics_by_query(self._plan), counts)
         check_identity(self._files, self._plan, self._table_partitions)
         self._next = self._now() + PURGE_EVERY_S
 

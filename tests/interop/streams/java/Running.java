@@ -36,13 +36,16 @@ import org.apache.kafka.streams.StreamsConfig;
  * application runs until it has read everything and its outputs stand still. What is answered is all that is in the outputs.
  */
 final class Running {
-    private static final Duration PATIENCE = Duration.ofSeconds(150);
+    private static final Duration PATIENCE = Duration.ofSeconds(200);
     private static final Duration QUIET = Duration.ofSeconds(3);
     private static final Duration POLL = Duration.ofMillis(200);
     // A task waits so long for a record of each of its topics: then it takes them in the order of their times.
     private static final long TASK_IDLE_MS = 2000;
     // Records of topics in between are deleted so soon after they were read.
     private static final long PURGE_MS = 1000;
+
+    // The records are of 1970.
+    private static final Map<String, String> KEPT = Map.of("retention.ms", "-1");
 
     private final String bootstrapServers;
     private final String application;
@@ -92,7 +95,7 @@ final class Running {
             one.records().forEach(row -> partitions.merge(one.topic(row.get("topic").asText()), row.path("partition").asInt(0) + 1, Math::max));
             one.outputs().forEach(topic -> partitions.put(one.topic(topic), 1));
             if (!there.containsAll(partitions.keySet())) {
-                partitions.forEach((topic, count) -> missing.add(new NewTopic(topic, count, (short) 1)));
+                partitions.forEach((topic, count) -> missing.add(new NewTopic(topic, count, (short) 1).configs(KEPT)));
                 one.records().forEach(row -> records.add(new ProducerRecord<>(one.topic(row.get("topic").asText()), row.path("partition").asInt(0),
                         row.get("timestamp").asLong(), Json.text(row, "key"), Oracle.value(row))));
             }

@@ -23,8 +23,9 @@ final class Windows {
     private static final Duration DAY = Duration.ofDays(1);
     private static final Duration GRACE = Duration.ofSeconds(5);
     private static final Initializer<ObjectNode> NOTHING = () -> Json.object("count", 0L);
+    // A new object each: sliding windows hand one to several windows.
     private static final Aggregator<String, ObjectNode, ObjectNode> COUNT_AND_SUM = (key, value, sum) -> Json.with(
-            sum.put("count", Json.number(sum, "count") + 1), "total", Json.sum(Json.number(sum, "total"), Json.number(value, "n")));
+            sum.deepCopy().put("count", Json.number(sum, "count") + 1), "total", Json.sum(Json.number(sum, "total"), Json.number(value, "n")));
     private static final Reducer<ObjectNode> ADD = (one, other) -> Json.object("n", Json.sum(Json.number(one, "n"), Json.number(other, "n")));
 
     static final Map<String, Consumer<Topics>> CASES = Map.ofEntries(

@@ -17,6 +17,7 @@ from penstock.cli.commands.spark_runs import (
     pipeline_errors,
     require_spark,
     run_watched,
+    with_known_servers,
 )
 from penstock.cli.options import Yes, confirm
 
@@ -96,5 +97,5 @@ def _load(reference: str, assignments: list[str] | None, client_file: Path | Non
     given = given_settings(assignments, client_file)
     with pipeline_errors():
         app, settings = load_defined(reference, given, Streams, "application")
-        app.settings = apply_settings(app.settings, settings)
+        app.settings = with_known_servers(apply_settings(app.settings, settings))
     return app
