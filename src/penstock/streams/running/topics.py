@@ -128,7 +128,7 @@ def make_topics(admin: AdminClient, plan: Plan) -> dict[str, int]:
     missing = [name for name in dict.fromkeys(sources) if name not in there and name not in own]
     if missing:
         raise StreamsError(
-            f"the topic {missing[0]} does not exist", "Make it: penstock topic create, or start its producer first."
+            f"the topic {missing[0]} does not exist", "Make it: penstock topics create, or start its producer first."
         )
     for topic in wanted:
         if topic.name not in there:
