@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.pipelines.spark_home import leave_out_archive
 from penstock.testing.processes import BrokerProcess
-from tests.pipelines.spark_homes import spark_home_without_archive
 
 # For every JVM that the tests start: none lives long enough for the second compiler to pay, and there are two cores.
 # Spark's classes are those of the locked wheel: verifying them again takes 3 of the 17 s of CPU time of a start.
@@ -23,9 +23,9 @@ os.environ.setdefault(
 
 
 @pytest.fixture(scope="session", autouse=True)
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with spark_home_without_archive(tmp_path_factory.mktemp("spark-home")):
-        yield
+def spark_home() -> None:
+    """Also for sessions that a test starts by itself, and for drivers in processes of their own."""
+    leave_out_archive()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from penstock.streams import Settings
 from penstock.streams.topology_test.session import session_for_tests
 from tests.interop.streams.oracle import compile_oracle
-from tests.pipelines.spark_homes import spark_home_without_archive
 
 # The workers of several queries start at once, on two cores that other tests use, too.
 PATIENT = {"spark.python.authenticate.socketTimeout": "120s", "spark.python.unix.domain.socket.enabled": "true"}
@@ -23,8 +22,7 @@ def oracle_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    with spark_home_without_archive(tmp_path_factory.mktemp("spark-home")):
-        session = session_for_tests(None, Settings(parallelism=1, spark=PATIENT))
-        yield session
-        session.stop()
+def spark() -> Iterator[SparkSession]:
+    session = session_for_tests(None, Settings(parallelism=1, spark=PATIENT))
+    yield session
+    session.stop()

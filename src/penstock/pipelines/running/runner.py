@@ -28,6 +28,7 @@ from penstock.pipelines.running.publishing import open_publisher
 from penstock.pipelines.running.reading import open_ends, read_rows
 from penstock.pipelines.running.real_time import NO_PAUSE, RowWriting, check_real_time, explained, start_in_real_time
 from penstock.pipelines.running.renewing import Renewed, Renewing
+from penstock.pipelines.running.starting import start_patiently
 from penstock.pipelines.running.step_opening import is_outdated, open_steps, rows_of
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.publisher import RunPublisher, new_run_id
@@ -318,7 +319,8 @@ class Run:
         written, ending, gate = progress.written, self._ending, self._gate
         writing = BatchWriting(pipeline.name, plan, keeps, settings, self._opened, written, ending=ending, gate=gate)
         writer = rows.writeStream.queryName(name).outputMode(plan.mode).option("checkpointLocation", checkpoint)
-        query = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing).start()
+        writer = writer.trigger(**_trigger(settings, self.once)).foreachBatch(writing)
+        query = start_patiently(writer.start, name, lambda: not self._stopping.is_set())
         writing.query = query
         return RunningQuery(plan, query, writing, checkpoint, progress)
 

@@ -14,6 +14,7 @@ from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.gateway import start_gateway
 from penstock.pipelines.running.planning import sinks_of
+from penstock.pipelines.spark_home import leave_out_archive
 from penstock.pipelines.spark_settings import ADAPTIVE
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def start_session(chosen: Mapping[str, str]) -> SparkSession:
     if chosen.get("spark.master", "").startswith("local"):
         for name, value in local_environment().items():
             os.environ.setdefault(name, value)
+        leave_out_archive()
     if "spark.pyspark.python" in chosen:
         os.environ["PYSPARK_PYTHON"] = chosen["spark.pyspark.python"]  # all that PySpark itself looks at
     try:
