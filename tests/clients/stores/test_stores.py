@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -189,6 +191,34 @@ def test_a_body_is_refused_when_it_is_no_list_of_keys(scene: Scene, body: bytes)
 def test_a_body_is_refused_when_it_is_too_large(scene: Scene) -> None:
     assert Stores(scene.url).post("/stores/counts/keys", b" " * 2_000_000).status == 413
     assert Stores(scene.url).get("/stores/counts/keys/" + "x" * 9_000).status == 414
+
+
+def test_rows_that_are_too_large_together_are_asked_for_in_parts_when_python_asks(scene: Scene) -> None:
+    scene.changelogs.create("wide")
+    scene.changelogs.write("wide", {f"w{number}": "x" * 900_000 for number in range(8)})
+    scene.http.until("/stores/wide", rows=8, lag=0)
+    keys = [f"w{number}" for number in range(8)]
+    assert scene.http.post("/stores/wide/keys", {"keys": keys}).status == 413
+    with OneStore(StoreClient(scene.url), "wide") as store:
+        assert [row and len(row.value) for row in store.get_many(keys)] == [900_000] * 8
+
+
+def test_a_question_that_waits_is_answered_when_the_server_stops_meanwhile(broker: RunningBroker) -> None:
+    changelogs = Changelogs(broker.bootstrap_servers)
+    changelogs.create("counts")
+    with ThreadPoolExecutor(2) as beside:
+        with running_stores(changelogs.application, broker.bootstrap_servers) as server:
+            asking = beside.submit(Stores(server.url).get, "/stores/counts/keys/a?min_position=0:1&wait=1.8")
+            (store,) = server.stores
+            eventually(lambda: store.is_waited_for, "the question")
+            writing = beside.submit(write_late, changelogs)
+        writing.result()
+        assert asking.result().status == 200
+
+
+def write_late(changelogs: Changelogs) -> None:
+    time.sleep(0.3)  # the server has begun to stop
+    changelogs.write("counts", {"a": 1})
 
 
 def test_others_are_answered_when_a_client_takes_nothing_of_its_answer(scene: Scene) -> None:

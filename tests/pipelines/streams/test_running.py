@@ -116,6 +116,12 @@ def test_a_chain_of_queries_counts_on_and_starts_over_when_run_again_and_reset(s
     admin.create_partitions([NewPartitions(changelog, 4)])[changelog].result(30)
     with pytest.raises(StreamsError, match=f"{changelog} has 4 partitions, and had 2"):
         shop.run_once(spark, app)
+    # A checkpoint that went without its topics would count their rows again.
+    checkpoint = Path(shop.settings.checkpoint)
+    checkpoint.rename(kept := checkpoint.with_name("kept"))
+    with pytest.raises(StreamsError, match=r"the checkpoint is new, and the topic .* has rows of an earlier run"):
+        shop.run_once(spark, app)
+    kept.rename(checkpoint)
     done = list(forget_application(app))
     assert f"deleted the topic {spread}" in done
     assert not Path(shop.settings.checkpoint).exists()

@@ -103,15 +103,11 @@ def _check_topics(topology: Topology) -> None:
             f"{topology.dead_letters} takes the records that do not decode, and is read by the application",
             "What does not decode there would be written to it again. Choose another topic for dead_letters.",
         )
+    _check_own_topics(topology, read)
     reaches: dict[str, set[str]] = {}
     for sink in topology.nodes:
         if not isinstance(sink, Sink):
             continue
-        if is_internal(topology.application, sink.topic):
-            raise StreamsError(
-                f"{sink.name} writes {sink.topic}, which is named as an internal topic of the application",
-                f"Topics like {repartition_topic(topology.application, '*')} are made, purged and deleted by it.",
-            )
         for node in ancestors(topology, sink.name):
             if isinstance(node, Source):
                 reaches.setdefault(node.topic, set()).add(sink.topic)
@@ -121,6 +117,21 @@ def _check_topics(topology: Topology) -> None:
                 f"rows would go round in a circle: {' -> '.join(circle)}",
                 "Write to a topic that the application does not read, or read it in another application.",
             )
+
+
+def _check_own_topics(topology: Topology, read: set[str]) -> None:
+    """Internal topics are deleted by a reset, so nobody else's may have a name of theirs. Others' topics that only look
+    like them may be read: application `a` reads what `a-b` has written."""
+    application = topology.application
+    hint = f"Topics like {repartition_topic(application, '*')} are made, purged and deleted by it."
+    written = [(each.name, each.topic) for each in topology.nodes if isinstance(each, Sink)]
+    for name, topic in [*written, ("dead_letters", topology.dead_letters or "")]:
+        if is_internal(application, topic):
+            raise StreamsError(f"{name} writes {topic}, which is named as an internal topic of the application", hint)
+    names = {each.name for each in topology.nodes} | {each.store for each in topology.nodes if isinstance(each, Store)}
+    own = {make(application, name) for name in names for make in (changelog_topic, repartition_topic)}
+    for topic in sorted(read & own):
+        raise StreamsError(f"the application reads {topic}, which is named as an internal topic of its own", hint)
 
 
 def _circle(reaches: dict[str, set[str]], start: str) -> list[str]:

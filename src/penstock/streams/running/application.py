@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.pipelines.pipeline import Pipeline, Settings, is_real_time
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.pipelines import pipeline_of
+from penstock.streams.topology.errors import StreamsError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,10 @@ def open_run(spark: SparkSession, app: Application, *, once: bool = False) -> Ru
     from penstock.streams.running.upkeep import ApplicationUpkeep
 
     plan, pipeline = app.plan(), pipeline_for(app)
-    files = CheckpointFiles(spark, checkpoint_of(pipeline))
+    try:
+        files = CheckpointFiles(spark, checkpoint_of(pipeline))
+    except OSError as error:
+        raise StreamsError(f"the checkpoint {checkpoint_of(pipeline)} cannot be opened: {error}") from error
     slots = None
     if is_real_time(pipeline.settings):
         slots = Slots(spark.sparkContext.master or "", int(spark.conf.get("spark.sql.shuffle.partitions") or 1))

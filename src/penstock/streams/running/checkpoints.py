@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 class Files(Protocol):
-    """Names are relative to a directory, which need not exist."""
+    """Names are relative to a directory, which need not exist. Raises OSError."""
 
     def read(self, name: str) -> str | None: ...
 
@@ -20,42 +23,29 @@ class Files(Protocol):
     def list(self, name: str) -> frozenset[str]: ...
 
 
-@dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    spark: SparkSession
-    location: str
+    def __init__(self, spark: SparkSession, location: str) -> None:
+        with _java_errors():
+            self._files = HadoopFiles(spark, location)
 
     def read(self, name: str) -> str | None:
-        path, files = self._path(name)
-        if not files.exists(path):
-            return None
-        stream = files.open(path)
-        try:
-            return str(self._java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
+        with _java_errors():
+            return self._files.read(name) if self._files.exists(name) else None
 
     def write(self, name: str, text: str) -> None:
-        path, files = self._path(name)
-        beside, _ = self._path(f"{name}.new")
-        stream = files.create(beside, True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-        files.delete(path, False)  # Hadoop's rename replaces nothing
-        files.rename(beside, path)
+        with _java_errors():
+            self._files.replace(name, text)
 
     def list(self, name: str) -> frozenset[str]:
-        path, files = self._path(name)
-        if not files.exists(path):
-            return frozenset()
-        return frozenset(str(entry.getPath().getName()) for entry in files.listStatus(path))
+        with _java_errors():
+            return frozenset(self._files.names(name))
 
-    @property
-    def _java(self) -> Any:
-        return self.spark._jvm
 
-    def _path(self, name: str) -> tuple[Any, Any]:
-        path = self._java.org.apache.hadoop.fs.Path(f"{self.location}/{name}")
-        return path, path.getFileSystem(self.spark._jsc.hadoopConfiguration())
+@contextmanager
+def _java_errors() -> Iterator[None]:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise OSError(str(error.java_exception.toString())) from None

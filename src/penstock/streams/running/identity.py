@@ -20,13 +20,22 @@ _VERSION = 1
 _QUERIES, _GONE, _PARTITIONS = "queries", "gone", "partitions"
 
 
+def has_identity(files: Files) -> bool:
+    """Whether a run has noted here what it is."""
+    return _read(files) is not None
+
+
 def check_identity(files: Files, plan: Plan, table_partitions: Mapping[str, int]) -> None:
     """StreamsError with the difference where the checkpoint belongs to another topology; else notes this one."""
-    text = files.read(FILE_NAME)
+    text = _read(files)
     before = {} if text is None else _parse(text)
     after = next_document(before, plan, table_partitions)
-    if after != before:
+    if after == before:
+        return
+    try:
         files.write(FILE_NAME, json.dumps(after, indent=1, sort_keys=True))
+    except OSError as error:
+        raise StreamsError(f"{FILE_NAME} of the checkpoint cannot be written: {error}") from error
 
 
 def next_document(before: Mapping[str, Any], plan: Plan, table_partitions: Mapping[str, int]) -> dict[str, Any]:
@@ -61,6 +70,13 @@ def check_partitions(plan: Plan, before: Mapping[str, int], now: Mapping[str, in
                 " began: keys have moved, and which record of a key is the latest cannot be told",
                 "Start over with `penstock streams reset`, once the producers have written every key anew.",
             )
+
+
+def _read(files: Files) -> str | None:
+    try:
+        return files.read(FILE_NAME)
+    except OSError as error:
+        raise StreamsError(f"{FILE_NAME} of the checkpoint cannot be read: {error}") from error
 
 
 def _parse(text: str) -> dict[str, Any]:

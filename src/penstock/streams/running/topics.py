@@ -19,7 +19,7 @@ from penstock.streams.topology.nodes import Shape, Sink, Source
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 30.0  # librdkafka ends a request after it
 # Purging frees whole segments; as Kafka Streams has it for its own.
 _SEGMENT_BYTES = str(50 * 1024 * 1024)
 _CONFIGS: Mapping[TopicKind, Mapping[str, str]] = {
@@ -95,6 +95,30 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
     return {name: len(topic.partitions) for name, topic in listed.items() if topic.error is None}
 
 
+def refuse_leftovers(admin: AdminClient, plan: Plan) -> None:
+    """For a checkpoint that is new. What an earlier run has left in the application's own topics would be read from its
+    beginning, and count beside what is now written again."""
+    there = partition_counts(admin)
+    for topic in internal_topics(plan):
+        if topic in there and _was_written(admin, topic, there[topic]):
+            raise StreamsError(
+                f"the checkpoint is new, and the topic {topic} has rows of an earlier run: they would count twice",
+                "Bring the old checkpoint back, or start over with `penstock streams reset`.",
+            )
+
+
+def _was_written(admin: AdminClient, topic: str, partitions: int) -> bool:
+    from confluent_kafka import KafkaException, TopicPartition
+    from confluent_kafka.admin import OffsetSpec
+
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+    try:
+        ends = [answer.result().offset for answer in admin.list_offsets(asked, request_timeout=_TIMEOUT_S).values()]
+    except KafkaException as error:
+        raise StreamsError(f"the ends of the topic {topic} are not told: {error.args[0].str()}") from error
+    return any(end > 0 for end in ends)
+
+
 def make_topics(admin: AdminClient, plan: Plan) -> dict[str, int]:
     """Makes those that are missing; partitions by topic, of all that the application reads and writes."""
     there = partition_counts(admin)
@@ -104,7 +128,7 @@ def make_topics(admin: AdminClient, plan: Plan) -> dict[str, int]:
     missing = [name for name in dict.fromkeys(sources) if name not in there and name not in own]
     if missing:
         raise StreamsError(
-            f"the topic {missing[0]} does not exist", "Make it: penstock topic create, or start its producer first."
+            f"the topic {missing[0]} does not exist", "Make it: penstock topics create, or start its producer first."
         )
     for topic in wanted:
         if topic.name not in there:
@@ -120,7 +144,7 @@ def _create(admin: AdminClient, topic: PlannedTopic) -> None:
 
     new = NewTopic(topic.name, topic.partitions, -1, config=dict(topic.config))
     try:
-        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name].result(_TIMEOUT_S)
+        admin.create_topics([new], request_timeout=_TIMEOUT_S)[topic.name].result()
     except KafkaException as error:
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise StreamsError(f"the topic {topic.name} could not be made: {error.args[0].str()}") from error
@@ -134,7 +158,7 @@ def delete_topics(admin: AdminClient, names: tuple[str, ...]) -> Iterator[str]:
         return
     for name, answer in admin.delete_topics(list(names), request_timeout=_TIMEOUT_S).items():
         try:
-            answer.result(_TIMEOUT_S)
+            answer.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise StreamsError(f"the topic {name} could not be deleted: {error.args[0].str()}") from error

@@ -12,11 +12,11 @@ from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.planning.plan import Plan
 from penstock.streams.running.checkpoints import Files
-from penstock.streams.running.identity import check_identity, check_partitions
+from penstock.streams.running.identity import check_identity, check_partitions, has_identity
 from penstock.streams.running.pipelines import topics_by_query
-from penstock.streams.running.purge import PURGE_EVERY_S, purge, purgeable
+from penstock.streams.running.purge import PURGE_EVERY_S, purge_read
 from penstock.streams.running.real_time import Slots
-from penstock.streams.running.topics import make_topics, open_admin, partition_counts, table_topics
+from penstock.streams.running.topics import make_topics, open_admin, partition_counts, refuse_leftovers, table_topics
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -49,6 +49,8 @@ class ApplicationUpkeep:
     def prepare(self) -> None:
         """Makes the topics that are missing, and refuses a checkpoint of another topology. PipelineError."""
         self._admin = open_admin({**self._settings.kafka, "bootstrap.servers": self._settings.bootstrap_servers})
+        if not has_identity(self._files):
+            refuse_leftovers(self._admin, self._plan)
         tables, counts = table_topics(self._plan), make_topics(self._admin, self._plan)
         self._table_partitions = {name: count for name, count in counts.items() if name in tables}
         if self._slots is not None:
@@ -61,7 +63,7 @@ class ApplicationUpkeep:
         if self._admin is None or self._now() < self._next:
             return
         self._next = self._now() + PURGE_EVERY_S
-        purge(self._admin, purgeable(self._files, self._plan), self._purged)
+        purge_read(self._admin, self._files, self._plan, self._purged)
         try:
             counts = partition_counts(self._admin)
         except PipelineError as error:  # the sources have patience of their own

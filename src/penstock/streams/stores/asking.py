@@ -1,14 +1,15 @@
 """Questions to the stores that are followed: waits until a store is far enough, then asks its file.
 
 Pages are read in threads. A few keys are read on the loop: that takes 25 us each, less than the way to a thread and
-back (half the time of a request), and on a busy machine waits for fewer turns of its scheduler.
+back (half the time of a request), and on a busy machine waits for fewer turns of its scheduler. A disk that lets the
+loop wait is read by threads for a while.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,10 @@ T = TypeVar("T")
 _THREADS: Final = 4
 # Keys that are read on the loop.
 _FEW: Final = 4
+# A read on the loop that takes longer holds up other requests: 100 times what a row in memory takes.
+_SLOW_S: Final = 0.005
+# So long threads read after that.
+_AVOIDED_S: Final = 10.0
 WAIT_S: Final = 5.0
 LONGEST_WAIT_S: Final = 60.0
 
@@ -41,31 +46,53 @@ class Patience(NamedTuple):
 AS_IT_IS: Final = Patience({})
 
 
+class ReadsAtOnce:
+    """Reads on the loop, as long as they are quick."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._not_before = float("-inf")
+
+    def read(self, question: Callable[..., T], *arguments: Any) -> T | None:
+        """None: ask a thread, because the disk is slow, the file is locked, or the store is just made anew."""
+        begin = self._clock()
+        if begin < self._not_before:
+            return None
+        try:
+            return question(*arguments)
+        except (sqlite3.OperationalError, UnknownStoreError):
+            return None
+        finally:
+            end = self._clock()
+            if end - begin > _SLOW_S:
+                self._not_before = end + _AVOIDED_S
+
+
 class Asking:
     def __init__(self, following: Following, path: Path) -> None:
         self.following = following
         self._reading = Reading(path)
-        self._at_once = Reading(path, busy_ms=0)
+        self._on_loop = Reading(path, busy_ms=0)
+        self._at_once = ReadsAtOnce()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="questions")
 
     def close(self) -> None:
         self._threads.shutdown()
         self._reading.close()
-        self._at_once.close()
+        self._on_loop.close()
 
     async def get(self, store: str, text: str, patience: Patience = AS_IT_IS) -> tuple[Moment, Found | None]:
         await self.wait(store, patience)
-        with contextlib.suppress(sqlite3.OperationalError, UnknownStoreError):
-            return self._at_once.get(store, text)
+        if found := self._at_once.read(self._on_loop.get, store, text):
+            return found
         return await self._ask(store, patience, self._reading.get, text)
 
     async def get_all(
         self, store: str, keys: Sequence[StoredKey], patience: Patience = AS_IT_IS
     ) -> tuple[Moment, list[Found | None]]:
         await self.wait(store, patience)
-        if len(keys) <= _FEW:
-            with contextlib.suppress(sqlite3.OperationalError, UnknownStoreError):
-                return self._at_once.get_all(store, keys)
+        if len(keys) <= _FEW and (found := self._at_once.read(self._on_loop.get_all, store, keys)):
+            return found
         return await self._ask(store, patience, self._reading.get_all, keys)
 
     async def keys(

@@ -18,7 +18,18 @@ from penstock.client.registry.settings import URL, RegistrySettings
 from penstock.client.registry.transport import Query, RegistryTransport, path_of
 from penstock.client.retrying import RetryPolicy
 from penstock.streams.stores.errors import StoreError
-from penstock.streams.stores.rows import OneStore, Row, StoreSource, StoreState, position_of, row_of, state_of
+from penstock.streams.stores.rows import (
+    OneStore,
+    Row,
+    StoreSource,
+    StoreState,
+    ask_by_pages,
+    ask_in_parts,
+    position_of,
+    row_of,
+    state_of,
+    text_of,
+)
 
 __all__ = ["OneStore", "Row", "StoreClient", "StoreError", "StoreSource", "StoreState", "open_store"]
 
@@ -26,7 +37,6 @@ __all__ = ["OneStore", "Row", "StoreClient", "StoreError", "StoreSource", "Store
 _TIMEOUT_S: Final = 70.0
 # A server that is not ready is asked once: the caller decides how long to wait. The next server is asked at once.
 _ONCE: Final = RetryPolicy(patience_s=0, first_pause_s=0, longest_pause_s=0, attempts=1)
-_PAGE: Final = 1_000
 # Segments of a path that mean something else.
 _NO_SEGMENTS: Final = ("", ".", "..")
 _LOGINS: Final = ("basic.auth.", "bearer.auth.", "sasl.")
@@ -60,29 +70,33 @@ class StoreClient:
         min_position: Mapping[int, int] | None = None,
         wait_s: float | None = None,
     ) -> list[Row | None]:
-        body: dict[str, Any] = {"keys": list(keys)}
+        more: dict[str, Any] = {}
         if min_position:
-            body["min_position"] = {str(partition): offset for partition, offset in min_position.items()}
+            more["min_position"] = {str(partition): offset for partition, offset in min_position.items()}
         if wait_s is not None:
-            body["wait"] = wait_s
-        try:
-            found = self._transport.post(path_of("stores", store, "keys"), body)
-        except RegistryClientError as error:
-            raise _explained(error) from None
-        position = position_of(found["position"])
-        return [None if row is None else row_of(row, position) for row in found["rows"]]
+            more["wait"] = wait_s
+
+        def ask(part: Sequence[Any]) -> list[Row | None]:
+            try:
+                found = self._transport.post(path_of("stores", store, "keys"), {"keys": list(part), **more})
+            except RegistryClientError as error:
+                raise _explained(error) from None
+            position = position_of(found["position"])
+            return [None if row is None else row_of(row, position) for row in found["rows"]]
+
+        return ask_in_parts(ask, keys)
 
     def range(
         self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:
         """Pages are asked for as they are needed. Each page is of one moment, all of them together are not."""
-        query = {"from": _text(first), "to": _text(last), "prefix": prefix}
+        query = {"from": text_of(first), "to": text_of(last), "prefix": prefix}
         return self._pages(path_of("stores", store, "keys"), query, "rows", limit)
 
     def windows(
         self, store: str, key: Any = None, *, start_ms: int | None = None, end_ms: int | None = None
     ) -> Iterator[Row]:
-        text = None if key is None else json.dumps(key) if key in _NO_SEGMENTS else _text(key)
+        text = None if key is None else json.dumps(key) if key in _NO_SEGMENTS else text_of(key)
         path = path_of("stores", store, "windows", *([] if text is None else [text]))
         return self._pages(path, {"from": start_ms, "to": end_ms}, "windows", None)
 
@@ -90,28 +104,18 @@ class StoreClient:
         self._transport.close()
 
     def _pages(self, path: str, query: Query, name: str, limit: int | None) -> Iterator[Row]:
-        after, left = None, limit
-        while left is None or left > 0:
-            page = self._get(path, {**query, "limit": _PAGE if left is None else min(_PAGE, left), "after": after})
+        def ask(size: int, after: str | None) -> tuple[list[Row], str | None]:
+            page = self._get(path, {**query, "limit": size, "after": after})
             position = position_of(page["position"])
-            yield from (row_of(row, position) for row in page[name])
-            after = page["next"]
-            if after is None:
-                return
-            left = None if left is None else left - len(page[name])
+            return [row_of(row, position) for row in page[name]], page["next"]
+
+        return ask_by_pages(ask, limit)
 
     def _get(self, path: str, query: Query) -> Any:
         try:
             return self._transport.get(path, query)
         except RegistryClientError as error:
             raise _explained(error) from None
-
-
-def _text(key: Any) -> str | None:
-    """A key as a URL has it."""
-    if key is None or isinstance(key, str):
-        return key
-    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
 
 
 def _explained(error: RegistryClientError) -> StoreError:

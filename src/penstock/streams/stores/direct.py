@@ -13,7 +13,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from penstock.client.addresses import parse_servers
 from penstock.client.brokers import Brokers
 from penstock.client.security import client_security, kafka_properties
 from penstock.core.clock import SystemClock
@@ -27,10 +26,19 @@ from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import Cursor, NotJsonError, key_of
 from penstock.streams.stores.reading import Found, KeyRange, Moment, Page, TimeRange
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
-from penstock.streams.stores.rows import Row, StoreState, position_of, row_of, state_of
+from penstock.streams.stores.rows import (
+    Row,
+    StoreState,
+    ask_by_pages,
+    ask_in_parts,
+    position_of,
+    row_of,
+    state_of,
+    text_of,
+)
+from penstock.streams.stores.settings import check_application, servers_of
 
 T = TypeVar("T")
-_PAGE: Final = 1_000
 _LISTING_S: Final = 5.0
 _PATIENCE_S: Final = 10.0
 
@@ -47,7 +55,8 @@ class DirectStores:
         only: Iterable[str] = (),
     ) -> None:
         """Raises ConfigError, CredentialsError and OSError too."""
-        servers = parse_servers(bootstrap_servers)
+        check_application(application)
+        servers = servers_of(bootstrap_servers)
         security = client_security(kafka_properties(settings or {}))
         self._directory = tempfile.TemporaryDirectory(prefix="penstock-stores-")
         self._thread = LoopThread("stores")
@@ -100,24 +109,28 @@ class DirectStores:
         min_position: Mapping[int, int] | None = None,
         wait_s: float | None = None,
     ) -> list[Row | None]:
-        try:
-            stored = [key_of(key) for key in keys]
-        except NotJsonError as error:
-            raise StoreError(400, f"a key is no JSON: {error}") from None
         patience = Patience(min_position or {}, wait_s)
-        moment, found = self._ask(self._open_replica.asking.get_all(store, stored, patience))
-        return [None if each is None else _row(shown_row(each), moment) for each in found]
+
+        def ask(part: Sequence[Any]) -> list[Row | None]:
+            try:
+                stored = [key_of(key) for key in part]
+            except NotJsonError as error:
+                raise StoreError(400, f"a key is no JSON: {error}") from None
+            moment, found = self._ask(self._open_replica.asking.get_all(store, stored, patience))
+            return [None if each is None else _row(shown_row(each), moment) for each in found]
+
+        return ask_in_parts(ask, keys)
 
     def range(
         self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:
-        wanted = KeyRange(_text(first), _text(last), prefix)
+        wanted = KeyRange(text_of(first), text_of(last), prefix)
         asking = self._open_replica.asking
 
-        def ask(size: int, after: Cursor | None) -> Page:
-            return self._ask(asking.keys(store, wanted, size, after, Patience({})))
+        def ask(size: int, after: Cursor | None) -> tuple[list[Row], Cursor | None]:
+            return _rows_of(self._ask(asking.keys(store, wanted, size, after, Patience({}))), shown_row)
 
-        return _pages(ask, shown_row, limit)
+        return ask_by_pages(ask, limit)
 
     def windows(
         self, store: str, key: Any = None, *, start_ms: int | None = None, end_ms: int | None = None
@@ -126,10 +139,11 @@ class DirectStores:
         times = TimeRange(usual.first_ms if start_ms is None else start_ms, usual.last_ms if end_ms is None else end_ms)
         asking = self._open_replica.asking
 
-        def ask(size: int, after: Cursor | None) -> Page:
-            return self._ask(asking.windows(store, _text(key), times, size, after, Patience({})))
+        def ask(size: int, after: Cursor | None) -> tuple[list[Row], Cursor | None]:
+            page = self._ask(asking.windows(store, text_of(key), times, size, after, Patience({})))
+            return _rows_of(page, window_of)
 
-        return _pages(ask, lambda found: window_of(found, with_key=True), None)
+        return ask_by_pages(ask, None)
 
     @property
     def _open_replica(self) -> Replica:
@@ -141,17 +155,8 @@ class DirectStores:
         return self._thread.call(question)
 
 
-def _pages(
-    ask: Callable[[int, Cursor | None], Page], show: Callable[[Found], dict[str, Any]], limit: int | None
-) -> Iterator[Row]:
-    after, left = None, limit
-    while left is None or left > 0:
-        page = ask(_PAGE if left is None else min(_PAGE, left), after)
-        yield from (_row(show(found), page.moment) for found in page.rows)
-        after = page.next
-        if after is None:
-            return
-        left = None if left is None else left - len(page.rows)
+def _rows_of(page: Page, show: Callable[[Found], dict[str, Any]]) -> tuple[list[Row], Cursor | None]:
+    return [_row(show(found), page.moment) for found in page.rows], page.next
 
 
 def _row(shown: dict[str, Any], moment: Moment) -> Row:
@@ -161,9 +166,3 @@ def _row(shown: dict[str, Any], moment: Moment) -> Row:
 def _plain(shown: dict[str, Any]) -> Any:
     """As a client of the server reads it, so that both ways give the same."""
     return json.loads(msgspec.json.encode(shown))
-
-
-def _text(key: Any) -> str | None:
-    if key is None or isinstance(key, str):
-        return key
-    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+TOO_LARGE: Final = 413
+
 
 class StoreError(Exception):
     """`status` is HTTP's; `hint` says what to do about it, where that is known."""

@@ -15,10 +15,16 @@ from penstock.streams.stores.storage import Applied, Change, Saved
 
 _SUFFIX = "-changelog"
 APPLICATION = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows
 # Kafka's default of delete.retention.ms, for brokers that do not tell.
 RETENTION_MS = 86_400_000
 # Brokers compact a segment some time after it was closed, so that no deletion goes within a minute.
 _LEAST_RETENTION_MS = 60_000
+
+
+def is_topic(name: str) -> bool:
+    """Whether brokers could have it."""
+    return _TOPIC.fullmatch(name) is not None
 
 
 def topic_of(application: str, store: str) -> str:
@@ -79,6 +85,10 @@ class Followed:
         if not self.position or self.position.keys() - self.ends.keys():
             return None
         return sum(max(0, self.ends[partition] - offset) for partition, offset in self.position.items())
+
+    @property
+    def is_waited_for(self) -> bool:
+        return bool(self._waiting)
 
     def is_outdated(self, now_ms: int) -> bool:
         """Deletions since may be compacted away, so that nobody will ever tell of them."""

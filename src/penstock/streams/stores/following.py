@@ -241,26 +241,33 @@ class Following:
         for part in answer.responses or ():
             for data in part.partitions or ():
                 place, offset = asked[part.topic, data.partition_index]
-                is_fine = await self._take(place, offset, data, gathered) and is_fine
+                is_fine = await self._tried(place, offset, data, gathered) and is_fine
                 if gathered.records >= _TRANSACTION_RECORDS:
                     await self._apply(gathered)
         await self._apply(gathered)
         return is_fine
 
-    async def _take(self, place: Place, offset: int, data: PartitionData, gathered: _Gathered) -> bool:
+    async def _tried(self, place: Place, offset: int, data: PartitionData, gathered: _Gathered) -> bool:
+        """Whether it went well. A partition that cannot be read, or has corrupt records, keeps no other one waiting."""
+        try:
+            if data.error_code not in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
+                raise error_of(data.error_code)
+            await self._take(place, offset, data, gathered)
+        except ApiError as error:
+            self._complain("read a partition", error, topic=place.store.topic, partition=place.partition)
+            return False
+        return True
+
+    async def _take(self, place: Place, offset: int, data: PartitionData, gathered: _Gathered) -> None:
         store, partition = place
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             await self._begin_anew(place, offset)
-            return True
-        if data.error_code != ErrorCode.NONE:
-            error = error_of(data.error_code)
-            self._complain("read a partition", error, topic=store.topic, partition=partition)
-            return False
+            return
         size = self._sizes.get(place, _PARTITION_BYTES)
         fetched = await decode_fetched(data, offset, size, True)
         if fetched is None:  # a batch that is larger was cut off
             self._sizes[place] = min(_MOST_BYTES, 2 * max(size, len(data.records or b"")))
-            return True
+            return
         if fetched.records:
             self._sizes.pop(place, None)
         end = fetched.last_stable_offset if fetched.last_stable_offset >= 0 else fetched.high_watermark
@@ -269,7 +276,6 @@ class Following:
         if fetched.next_offset != offset or (is_at_end and partition in store.restoring):
             change = Change(partition, fetched.records, fetched.next_offset, is_at_end)
             gathered.add(store, change, offset)
-        return True
 
     async def _begin_anew(self, place: Place, offset: int) -> None:
         store, partition = place

@@ -14,10 +14,9 @@ from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import Cursor, NotJsonError, StoredKey, body_decoder, key_of
 from penstock.streams.stores.positions import parse_position, position_of
 from penstock.streams.stores.reading import MOST_ROWS, KeyRange, TimeRange
+from penstock.streams.stores.rows import MOST_KEYS
 
 USUAL_ROWS: Final = 100
-# Of one request: an answer has a row for each.
-MOST_KEYS: Final = 1_000
 _MOST_DIGITS: Final = 18
 _PATIENCE: Final = ("min_position", "wait")
 KEY_NAMES: Final = ("from", "to", "prefix", "limit", "after", *_PATIENCE)

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.streams.stores.errors import TOO_LARGE, StoreError
 from penstock.streams.stores.keys import ALL, UNWINDOWED, Bounds, Cursor, StoredKey, bounds_of, candidates, whole_text
 
 MOST_ROWS = 10_000
@@ -113,8 +114,18 @@ class Reading:
         return moment, None
 
     def get_all(self, store: str, keys: Sequence[StoredKey]) -> tuple[Moment, list[Found | None]]:
+        """Raises StoreError where the rows are too large together; one row is answered whatever its size."""
+        rows: list[Found | None] = []
+        size = 0
         with self._moment(store) as (connection, moment):
-            return moment, [_get(connection, moment, key) for key in keys]
+            for key in keys:
+                found = _get(connection, moment, key)
+                rows.append(found)
+                size += 0 if found is None else found.size
+                if size > MOST_PAGE_BYTES and len(keys) > 1:
+                    limit = f"an answer has {MOST_PAGE_BYTES:,} bytes at most"
+                    raise StoreError(TOO_LARGE, f"the rows of these keys are too large: {limit}", "Ask for fewer keys.")
+        return moment, rows
 
     def keys(self, store: str, wanted: KeyRange, limit: int, after: Cursor | None) -> Page:
         """Windowed rows too, all windows of a key. In the order of keys."""

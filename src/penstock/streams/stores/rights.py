@@ -69,7 +69,8 @@ class StoreRights:
             for row in (await brokers.metadata(asked, with_rights=True)).topics:
                 may_read = _may_read(row.error_code, row.topic_authorized_operations)
                 known[row.name or ""] = may_read
-                self._kept.put((*who, row.name or ""), may_read)
+                if row.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # once it is there the answer may be another
+                    self._kept.put((*who, row.name or ""), may_read)
         return {topic for topic, may_read in known.items() if may_read}
 
 

@@ -17,12 +17,13 @@ from penstock.streams.stores.answers import (
     page_of,
     refusal,
     row_of,
+    rows_of,
     state_of,
     window_of,
 )
 from penstock.streams.stores.asking import Asking
 from penstock.streams.stores.errors import StoreError
-from penstock.streams.stores.followed import topic_of
+from penstock.streams.stores.followed import is_topic, topic_of
 from penstock.streams.stores.openapi import DOCUMENT_PATH, Operation, make_document
 from penstock.streams.stores.parameters import (
     GET_NAMES,
@@ -57,7 +58,9 @@ class Desk(NamedTuple):
     async def enter(self, request: Request) -> tuple[Asking, str]:
         """The stores, and the name of the one that the caller asks for and may read. Raises StoreError."""
         asking, store = self.asked(), request.path_params["store"]
-        await self.rights.check(request, topic_of(self.application, store))
+        topic = topic_of(self.application, store)
+        if is_topic(topic):  # brokers are not asked for anything else, nor is it remembered
+            await self.rights.check(request, topic)
         asking.find(store)
         return asking, store
 
@@ -96,16 +99,14 @@ async def get_rows(desk: Desk, request: Request) -> Response:
     check_names(query, KEY_NAMES)
     wanted, limit, after = read_keys(query), read_limit(query), read_after(query)
     page = await asking.keys(store, wanted, limit, after, read_patience(query))
-    return page_of(page, "rows", [row_of(found) for found in page.rows])
+    return await page_of(page, "rows", row_of)
 
 
 async def post_keys(desk: Desk, request: Request) -> Response:
     asking, store = await desk.enter(request)
     check_names(request.query_params, ())
     keys, patience = read_body(await request.body())
-    moment, rows = await asking.get_all(store, keys, patience)
-    shown = [None if found is None else row_of(found) for found in rows]
-    return answer({"rows": shown, "position": msgspec.Raw(moment.position)})
+    return await rows_of(*await asking.get_all(store, keys, patience))
 
 
 async def get_windows(desk: Desk, request: Request) -> Response:
@@ -115,7 +116,7 @@ async def get_windows(desk: Desk, request: Request) -> Response:
     key: str | None = request.path_params.get("key")
     times, limit, after = read_times(query), read_limit(query), read_after(query)
     page = await asking.windows(store, key, times, limit, after, read_patience(query))
-    return page_of(page, "windows", [window_of(found, with_key=True) for found in page.rows])
+    return await page_of(page, "windows", window_of)
 
 
 Serve = Callable[[Desk, Request], Awaitable[Response]]

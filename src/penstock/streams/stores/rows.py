@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeVar
+
+from penstock.streams.stores.errors import TOO_LARGE, StoreError
+
+# Of one request: an answer has a row for each.
+MOST_KEYS: Final = 1_000
+_PAGE: Final = 1_000
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,39 @@ def state_of(state: Mapping[str, Any]) -> StoreState:
         position_of(state["position"]),
         state["lag"],
     )
+
+
+def text_of(key: Any) -> str | None:
+    """A key as a URL has it."""
+    if key is None or isinstance(key, str):
+        return key
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
+
+
+def ask_in_parts(ask: Callable[[Sequence[Any]], list[Row | None]], keys: Sequence[Any]) -> list[Row | None]:
+    """Of all keys at once, or of parts where that would be more than one answer takes."""
+    if len(keys) <= MOST_KEYS:
+        try:
+            return ask(keys)
+        except StoreError as error:
+            if error.status != TOO_LARGE or len(keys) == 1:
+                raise
+    middle = len(keys) // 2
+    return [*ask_in_parts(ask, keys[:middle]), *ask_in_parts(ask, keys[middle:])]
+
+
+def ask_by_pages(
+    ask: Callable[[int, Place | None], tuple[list[Row], Place | None]], limit: int | None
+) -> Iterator[Row]:
+    """`ask` is given the size of a page and the place that it begins behind; it tells where the next one does."""
+    after: Place | None = None
+    left = limit
+    while left is None or left > 0:
+        rows, after = ask(_PAGE if left is None else min(_PAGE, left), after)
+        yield from rows
+        if after is None:
+            return
+        left = None if left is None else left - len(rows)
 
 
 class StoreSource(Protocol):

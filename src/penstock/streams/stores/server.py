@@ -18,7 +18,7 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.client.addresses import Address, parse_servers
+from penstock.client.addresses import Address
 from penstock.client.brokers import Brokers, LoginRefusedError
 from penstock.client.credentials import CredentialsError
 from penstock.client.reaching.first_contact import wait_for_contact
@@ -45,7 +45,7 @@ from penstock.streams.stores.followed import Followed
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
 from penstock.streams.stores.rights import StoreRights
 from penstock.streams.stores.routes import Desk, routes
-from penstock.streams.stores.settings import StoresSettings
+from penstock.streams.stores.settings import StoresSettings, servers_of
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +64,7 @@ class StoresServer:
         self._metrics = HttpMetrics()
         self._auditor = LoggedAudit(settings["penstock.audit.kinds"], SystemClock().monotonic_ms)
         self._cleanup = contextlib.AsyncExitStack()
+        self._copy = contextlib.AsyncExitStack()  # ends when nobody asks any more
         self._brokers: Brokers | None = None
         self._servers: list[Address] = []
         self._http: HttpServer | None = None
@@ -77,13 +78,19 @@ class StoresServer:
         assert self._http is not None, "started first"
         return self._listener.url(self._http.port)
 
+    @property
+    def stores(self) -> list[Followed]:
+        """Those that are followed now."""
+        return [] if self._replica is None else list(self._replica.following.stores.values())
+
     async def start(self) -> None:
         """Raises ConfigError, and OSError where the port is taken."""
         settings = self._settings
-        self._servers = _servers(settings)
+        self._servers = servers_of(settings["bootstrap.servers"])
         own = await asyncio.to_thread(_read_client_files, settings)
         self._brokers = brokers = self._open_client(own)
         self._cleanup.push_async_callback(brokers.close)
+        self._cleanup.push_async_callback(self._copy.aclose)
         clients = self._caller_clients(own, brokers)
         more = [] if clients is None else [clients[1]]
         security = await ListenerSecurity.read(settings, self._listener.scheme, more)
@@ -120,7 +127,7 @@ class StoresServer:
         if given:
             directory = Path(given)
         else:
-            directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="penstock-stores-")))
+            directory = Path(self._copy.enter_context(tempfile.TemporaryDirectory(prefix="penstock-stores-")))
         subject = Subject(
             settings.application, told.cluster_id or "unknown", frozenset(settings["penstock.streams.stores"])
         )
@@ -129,7 +136,7 @@ class StoresServer:
             self._replica = await Replica.open(brokers, subject, directory, self._now_ms, interval_s)
         except ReplicaError as error:
             raise ServiceError(str(error)) from None
-        self._cleanup.push_async_callback(self._replica.close)
+        self._copy.push_async_callback(self._replica.close)
         self._contacted.set()
 
     async def wait_ready(self) -> str:
@@ -217,8 +224,7 @@ class StoresServer:
     def _numbers(self) -> tuple[Published, ...]:
         def of_stores(name: str, doc: str, read: Callable[[Followed], float | None]) -> Published:
             def by_store() -> dict[str, float]:
-                stores = {} if self._replica is None else self._replica.following.stores
-                read_all = {each.name: read(each) for each in stores.values()}
+                read_all = {each.name: read(each) for each in self.stores}
                 return {store: number for store, number in read_all.items() if number is not None}
 
             return Published(f"penstock_streams_store_{name}", GAUGE, doc, by_store, "store")
@@ -237,16 +243,6 @@ class StoresServer:
 
     def _records(self) -> int:
         return 0 if self._replica is None else self._replica.following.records
-
-
-def _servers(settings: StoresSettings) -> list[Address]:
-    try:
-        servers = parse_servers(settings["bootstrap.servers"])
-    except ValueError as error:
-        raise ConfigError(f"bootstrap.servers: {error}", key="bootstrap.servers") from None
-    if not servers:
-        raise ConfigError("bootstrap.servers is empty", key="bootstrap.servers")
-    return list(servers)
 
 
 def _read_client_files(settings: StoresSettings) -> ClientSecurity:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from penstock.client.addresses import Address, parse_servers
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, Importance, Range
 from penstock.http.settings import HTTP_KEYS, Settings
 from penstock.streams.stores.followed import APPLICATION
@@ -67,14 +68,30 @@ STORES_KEYS: Final[tuple[ConfigKey, ...]] = (
 )
 
 
+def servers_of(text: str) -> list[Address]:
+    """Raises ConfigError."""
+    try:
+        servers = parse_servers(text)
+    except ValueError as error:
+        raise ConfigError(f"bootstrap.servers: {error}", key="bootstrap.servers") from None
+    if not servers:
+        raise ConfigError("bootstrap.servers is empty", key="bootstrap.servers")
+    return list(servers)
+
+
+def check_application(name: str) -> str:
+    """Returns the name. Raises ConfigError."""
+    if not APPLICATION.fullmatch(name):
+        raise ConfigError.of_value("application.id", name, "Expected letters, digits, dots, dashes or underscores")
+    return name
+
+
 class StoresSettings(Settings):
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StoresSettings:
         """Raises ConfigError for a key that nobody knows, and for values that make no sense."""
         settings = cls.parse((*HTTP_KEYS, *STORES_KEYS), properties, (_CLIENT,))
-        name = settings["application.id"]
-        if not APPLICATION.fullmatch(name):
-            raise ConfigError.of_value("application.id", name, "Expected letters, digits, dots, dashes or underscores")
+        check_application(settings["application.id"])
         return settings
 
     @property

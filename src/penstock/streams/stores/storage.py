@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -86,9 +87,9 @@ class Storage:
 
     def __init__(self, path: Path, application: str, cluster: str) -> None:
         """Raises StorageLockedError, OSError, sqlite3.Error."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
-        self._lock = path.with_name(path.name + ".lock").open("w")
+        self._lock = os.fdopen(_open_own(path.with_name(path.name + ".lock")), "w")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -107,7 +108,7 @@ class Storage:
             raise
         except sqlite3.DatabaseError as error:
             logger.warning("a file of stores is begun anew", extra={"file": str(self.path), "reason": str(error)})
-        for suffix in ("", "-wal", "-shm"):
+        for suffix in ("-shm", "-wal", ""):  # a log without its file would be taken for the next one's
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
         return _connect(self.path, identity)
 
@@ -209,8 +210,14 @@ class Storage:
         self._connection.execute("COMMIT")
 
 
+def _open_own(path: Path) -> int:
+    """Who may ask for rows is checked by the server: nobody else on the machine reads its files."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
 def _connect(path: Path, identity: str) -> sqlite3.Connection:
     """Raises sqlite3.DatabaseError where the file is of something else."""
+    os.close(_open_own(path))  # SQLite's log has the rights of the file
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
         for pragma in _PRAGMAS:

@@ -86,7 +86,7 @@ def known_aggregate(expression: Expression, where: str) -> KnownAggregate:
     """The aggregate's parts; raises where it is none of the few."""
     hint = f"{', '.join(KNOWN_AGGREGATES)} of an expression can be. Compute with the results in a map() behind."
     text = expression_text(expression)
-    call = _CALL.fullmatch(text)
+    call = _CALL.fullmatch(expression if isinstance(expression, str) else text)  # white space may be a text's
     if is_column(expression):
         raise StreamsError(f"{where} takes its aggregates as SQL, not as Columns: {text}", hint)
     if call is None or not _closes_at_end(call["argument"]):

@@ -52,12 +52,13 @@ class TopologyTest:
     ) -> None:
         plan = app.plan()
         self._topics = Topics(plan)
-        self._closing = ExitStack()
-        self._coding = Coding(self._topics, schemas or {}, self._closing)
-        settings = replace(app.settings, parallelism=1, registry=self._coding.registry)
-        self._engine = _open_engine(session_for_tests(spark, settings), plan, settings, step)
-        self._closing.callback(self._engine.close)
         self._next_ms = 0
+        with ExitStack() as opened:  # closed here if something fails
+            self._coding = Coding(self._topics, schemas or {}, opened)
+            settings = replace(app.settings, parallelism=1, registry=self._coding.registry)
+            self._engine = _open_engine(session_for_tests(spark, settings), plan, settings, step)
+            opened.callback(self._engine.close)
+            self._closing = opened.pop_all()
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -142,3 +142,22 @@ def test_a_store_is_refused_when_another_node_has_its_name() -> None:
     given.users.store("users")
     with pytest.raises(StreamsError, match="the name of another node, a Filter"):
         given.app.topology()
+
+
+def test_a_topic_that_a_reset_would_delete_is_refused_when_it_is_read_or_takes_dead_letters() -> None:
+    app = Streams("shop", dead_letters="shop-users-changelog")
+    app.table("users", value=json("name string"), store="users")
+    with pytest.raises(StreamsError, match="dead_letters writes shop-users-changelog, which is named as an internal"):
+        app.topology()
+    app = Streams("shop")
+    app.table("shop-users-changelog", value=json("name string"), store="users")
+    with pytest.raises(
+        StreamsError, match="reads shop-users-changelog, which is named as an internal topic of its own"
+    ):
+        app.topology()
+
+
+def test_a_topic_of_another_application_is_read_when_its_name_begins_with_ours() -> None:
+    app = Streams("shop")
+    app.table("shop-eu-users-changelog", value=json("name string"), store="users")  # of shop-eu
+    assert len(app.topology().nodes) == 2

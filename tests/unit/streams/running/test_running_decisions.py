@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines import Settings
@@ -16,7 +17,7 @@ from penstock.streams import json as as_json
 from penstock.streams.planning.plan import TopicKind
 from penstock.streams.running.identity import FILE_NAME, check_identity
 from penstock.streams.running.pipelines import pipeline_of, topic_of
-from penstock.streams.running.purge import purgeable
+from penstock.streams.running.purge import purge_read, purgeable
 from penstock.streams.running.topics import internal_topics, plan_topics, table_topics
 from penstock.streams.topology.errors import StreamsError
 
@@ -126,3 +127,20 @@ def test_what_is_before_the_last_finished_batch_may_go_when_a_repartition_topic_
     files.write("per-user/commits/1", "v1")
     files.write("per-user/offsets/2", offsets_file(topic, p0=9, p1=9))  # not finished
     assert purgeable(files, plan) == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 1}
+
+
+def test_only_what_both_readings_have_read_may_go_when_a_query_reads_a_topic_twice() -> None:
+    topic, plan = "shop-spread-repartition", shop().plan()
+    twice = "\n".join([offsets_file(topic, p0=3, p1=8), json.dumps({topic: {"0": 5, "1": 6}})])
+    files = MemoryFiles(**{"per-user__commits__1": "v1", "per-user__offsets__0": twice})
+    assert purgeable(files, plan) == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 6}
+
+
+class BrokenFiles(MemoryFiles):
+    def list(self, name: str) -> frozenset[str]:
+        raise OSError("the disk is away")
+
+
+def test_a_run_goes_on_when_the_checkpoint_cannot_be_read_for_a_purge(caplog: pytest.LogCaptureFixture) -> None:
+    purge_read(AdminClient({}), BrokenFiles(), shop().plan(), {})
+    assert "the disk is away" in caplog.text

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.fetching import FetchedRecord
+from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import parse_key
 from penstock.streams.stores.reading import KeyRange, Reading, TimeRange, UnknownStoreError
 from penstock.streams.stores.storage import Change, Saved, Storage, StorageLockedError
@@ -187,3 +188,21 @@ def test_a_key_is_found_when_it_is_long(held: Held) -> None:
     _, (found,) = held.reading.get_all("counts", [parse_key(json.dumps(key).encode())])
     assert found is not None
     assert found.offset == 0
+
+
+def test_an_answer_is_refused_when_the_rows_of_its_keys_are_too_large_together(held: Held) -> None:
+    held.apply(record(0, "large", "x" * 3_000_000), record(1, "huge", "x" * 9_000_000))
+    large, huge = parse_key(b'"large"'), parse_key(b'"huge"')
+    assert len(held.reading.get_all("counts", [huge])[1]) == 1  # alone it has to be answered
+    with pytest.raises(StoreError) as refused:
+        held.reading.get_all("counts", [large] * 1_000)
+    assert refused.value.status == 413
+
+
+def test_nobody_else_on_the_machine_reads_the_file_when_it_was_made(tmp_path: Path) -> None:
+    storage = Storage(tmp_path / "new" / "stores.sqlite", "shop", "cluster")
+    storage.begin("counts", ID, 0)
+    kept = [tmp_path / "new", *(tmp_path / "new").iterdir()]
+    assert {path.name: path.stat().st_mode & 0o077 for path in kept if path.stat().st_mode & 0o077} == {}
+    assert len(kept) >= 4  # the file, its log, its lock and their directory
+    storage.close()

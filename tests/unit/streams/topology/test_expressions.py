@@ -70,3 +70,7 @@ def test_a_row_goes_to_one_branch_when_several_conditions_hold() -> None:
 
 def test_text_is_in_one_line_when_the_expression_is_not() -> None:
     assert expression_text("a\n   + b") == "a + b"
+
+
+def test_an_aggregates_argument_is_as_it_was_written_when_it_has_white_space_in_a_text() -> None:
+    assert known_aggregate("sum(if(name = 'a  b', 1, 0))", "it").argument == "if(name = 'a  b', 1, 0)"

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 class HadoopFiles:
     def __init__(self, spark: SparkSession, root: str) -> None:
         jvm: Any = spark.sparkContext._jvm
-        settings = spark._jsparkSession.sessionState().newHadoopConf()
+        self._jvm = jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        self._settings = settings = spark._jsparkSession.sessionState().newHadoopConf()
         # Looked up once: each dot of the name is a call into Java.
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._streams = jvm.org.apache.commons.io.IOUtils
@@ -55,14 +57,41 @@ class HadoopFiles:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
+        temporary = self._write_beside(path, text)
+        self._rename(temporary, self._path(path))
+        self._file_system.delete(temporary, False)  # it is still there where the target was first
+
+    def replace(self, path: str, text: str) -> None:
+        """The file has the text that it had, or the new one, whenever the process ends. Renaming over a file is what
+        Hadoop's FileContext does, and FileSystem does not. File systems without one are object stores, whose files
+        are there when they were written to the end."""
+        from py4j.protocol import Py4JJavaError
+
+        target = self._path(path)
+        hadoop = self._jvm.org.apache.hadoop.fs
+        try:
+            context = hadoop.FileContext.getFileContext(target.toUri(), self._settings)
+        except Py4JJavaError as error:
+            if "UnsupportedFileSystemException" not in str(error.java_exception.toString()):
+                raise
+            self._write(target, text)
+            return
+        rename = getattr(hadoop, "Options$Rename")
+        how = self._gateway.new_array(rename, 1)
+        how[0] = rename.OVERWRITE
+        context.rename(self._write_beside(path, text), target, how)
+
+    def _write_beside(self, path: str, text: str) -> Any:
         temporary = self._path(posixpath.join(posixpath.dirname(path), f".{uuid.uuid4().hex}.tmp"))
-        stream = self._file_system.create(temporary, True)
+        self._write(temporary, text)
+        return temporary
+
+    def _write(self, path: Any, text: str) -> None:
+        stream = self._file_system.create(path, True)
         try:
             stream.write(text.encode())
         finally:
             stream.close()
-        self._rename(temporary, self._path(path))
-        self._file_system.delete(temporary, False)  # it is still there where the target was first
 
     def move(self, source: str, target: str) -> None:
         new = self._path(target)
