@@ -119,6 +119,20 @@ def test_graph_is_sent_anew_when_the_run_draws_another(seen: Seen) -> None:
     ]
 
 
+def test_command_is_refused_with_the_reason_when_the_run_never_obeys_it() -> None:
+    status = RunStatus({}, ManualClock(), {Verb.PAUSE: "it cannot be held"})
+    status.note(Fact.STARTED)
+    command = Command("c1", Verb.PAUSE, run="jobs-1", valid_for_ms=60_000, by="me")
+    for decision in (status.ask(Verb.PAUSE), status.obey(command, 0)):
+        assert decision is not None
+        assert (decision.state, decision.outcome, decision.text) == (
+            State.RUNNING,
+            Outcome.REFUSED,
+            "it cannot be held",
+        )
+    assert status.view.state is State.RUNNING
+
+
 def test_command_is_acknowledged_when_accepted_and_when_done(seen: Seen) -> None:
     seen.status.note(Fact.STARTED)
     record = seen.command(Verb.PAUSE)

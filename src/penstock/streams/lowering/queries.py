@@ -10,6 +10,7 @@ from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
 from penstock.streams.lowering.context import Context, Read
 from penstock.streams.lowering.encoding import sink_records
 from penstock.streams.lowering.internal_json import from_records, to_records
+from penstock.streams.lowering.refusals import named_in_errors
 from penstock.streams.lowering.sources import judged_rows, source_rows
 from penstock.streams.lowering.table import LOWERINGS
 from penstock.streams.lowering.watermarks import with_watermark
@@ -83,7 +84,9 @@ class _Rows:
 
     def of(self, name: str) -> DataFrame:
         if name not in self._made:
-            self._made[name] = self._make(self._context.plan.topology.node(name))
+            node = self._context.plan.topology.node(name)
+            with named_in_errors(node):
+                self._made[name] = self._make(node)
         return self._made[name]
 
     def _make(self, node: Node) -> DataFrame:

@@ -1,0 +1,24 @@
+"""What Spark refuses while a query is put together, said of the node that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from penstock.pipelines.running.postmortem import first_cause
+from penstock.streams.topology.errors import StreamsError
+from penstock.streams.topology.nodes import Node
+
+
+@contextmanager
+def named_in_errors(node: Node) -> Iterator[None]:
+    """StreamsError with the node's name, and with what Spark says in one line of what is often a hundred."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise StreamsError(
+            f"Spark refuses {type(node).__name__} {node.name}: {first_cause(str(error))}",
+            "Look at its expressions, and at the columns of the rows that come to it.",
+        ) from error
