@@ -16,7 +16,8 @@ from penstock.streams.topology.errors import StreamsError
 def test_the_node_is_named_when_its_expression_is_wrong(spark: SparkSession, condition: str, said: str) -> None:
     app = Streams("wrong")
     app.stream("clicks", value=json("user string")).filter(condition, name="paying").to("out")
-    with TopologyTest(app, spark) as test, pytest.raises(StreamsError, match=said) as refused:
+    with TopologyTest(app, spark) as test:
         test.pipe("clicks", [{"user": "a"}])
-        test.read("out")
+        with pytest.raises(StreamsError, match=said) as refused:
+            test.read("out")
     assert "\n" not in refused.value.message
