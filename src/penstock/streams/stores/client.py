@@ -42,8 +42,8 @@ _NO_SEGMENTS: Final = ("", ".", "..")
 _LOGINS: Final = ("basic.auth.", "bearer.auth.", "sasl.")
 
 
-class StoreClient:
-    """A `StoreSource`, for several threads. Connections are kept, and the server that answered last is asked first.
+class StoreClient(StoreSource):
+    """For several threads. Connections are kept, and the server that answered last is asked first.
     `settings`: `basic.auth.user.info` (user:password), `bearer.auth.token`, `ssl.*`. Raises StoreError."""
 
     def __init__(self, url: str, settings: Mapping[str, str] | None = None) -> None:
@@ -56,11 +56,6 @@ class StoreClient:
 
     def stores(self) -> list[StoreState]:
         return [state_of(each) for each in self._get("/stores", {})["stores"]]
-
-    def get(
-        self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
-    ) -> Row | None:
-        return self.get_many(store, [key], min_position=min_position, wait_s=wait_s)[0]
 
     def get_many(
         self,

@@ -28,6 +28,7 @@ from penstock.streams.stores.reading import Found, KeyRange, Moment, Page, TimeR
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
 from penstock.streams.stores.rows import (
     Row,
+    StoreSource,
     StoreState,
     ask_by_pages,
     ask_in_parts,
@@ -43,8 +44,8 @@ _LISTING_S: Final = 5.0
 _PATIENCE_S: Final = 10.0
 
 
-class DirectStores:
-    """A `StoreSource`. Raises StoreError."""
+class DirectStores(StoreSource):
+    """Raises StoreError."""
 
     def __init__(
         self,
@@ -95,11 +96,6 @@ class DirectStores:
     def stores(self) -> list[StoreState]:
         stores = self._open_replica.following.stores
         return [state_of(_plain(shown_state(each))) for _, each in sorted(stores.items())]
-
-    def get(
-        self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
-    ) -> Row | None:
-        return self.get_many(store, [key], min_position=min_position, wait_s=wait_s)[0]
 
     def get_many(
         self,

@@ -104,7 +104,8 @@ class StoreSource(Protocol):
 
     def get(
         self, store: str, key: Any, *, min_position: Mapping[int, int] | None = None, wait_s: float | None = None
-    ) -> Row | None: ...
+    ) -> Row | None:
+        return self.get_many(store, [key], min_position=min_position, wait_s=wait_s)[0]
 
     def get_many(
         self,
