@@ -95,6 +95,20 @@ def test_what_does_not_decode_is_a_dead_letter_when_there_is_a_topic_for_it(spar
         assert b"1" in dict(letter.headers).values()  # its offset
 
 
+def test_a_row_is_refused_when_json_goes_on_behind_it_or_its_time_is_none(spark: SparkSession) -> None:
+    """The rest of the text would be lost without a word, and milliseconds taken for seconds make all others late."""
+    app = Streams("strict", dead_letters="dead")
+    app.stream("seen", value=json("n int, at timestamp"), time="at").to("good")
+    good = b'{"n": 1, "at": "2026-01-01T00:00:00Z"}'
+    bad = [good + b" more", good + good, good + b"," + good, b'{"n": 2, "at": 1794900000000}', b"[]", b"1"]
+    with TopologyTest(app, spark) as test:
+        test.pipe("seen", [good, *bad, b" " + good + b"\n"])
+        assert [each.value and each.value["n"] for each in test.read("good")] == [1, 1]
+        letters = test.read("dead")
+    assert [each.value for each in letters] == bad
+    assert b"after the year 9999" in dict(letters[3].headers)["penstock.error"]
+
+
 def test_the_record_is_named_when_it_does_not_decode_and_there_is_no_topic_for_it(spark: SparkSession) -> None:
     app = Streams("broken")
     app.stream("numbers", value=json("n int")).to("out")

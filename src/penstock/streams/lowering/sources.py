@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 _DECODED_KEY, _DECODED_VALUE = "_decoded_key", "_decoded_value"
+# Of the year 9999.
+_LAST_MICROSECOND = 253_402_300_799_999_999
 
 
 def source_rows(node: Source, records: DataFrame, context: Context) -> DataFrame:
@@ -58,15 +60,20 @@ def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame
 def _timed(rows: DataFrame, time: str) -> DataFrame:
     """The time of the event, in milliseconds as Kafka keeps it. A row without a value has the record's; one whose
     value says none is an error. So is a time before 1970, which no record can have, and which all windows would take
-    for late."""
+    for late, and one after the year 9999, after which all others would be late: milliseconds taken for seconds."""
     from pyspark.sql import functions as F
 
     at = F.date_trunc("MILLISECOND", F.expr(time).cast("timestamp"))
     missing = F.when(~column(NULL) & at.isNull(), F.lit(f"the record has no time: {time} is null"))
     too_old = F.when(~column(NULL) & (F.unix_micros(at) < 0), F.lit(f"the record's time is before 1970: {time}"))
+    is_too_new = ~column(NULL) & (F.unix_micros(at) > F.lit(_LAST_MICROSECOND))
+    too_new = F.when(is_too_new, F.lit(f"the record's time is after the year 9999: {time}; a number is in seconds"))
     timed = F.when(column(NULL), column(TIMESTAMP)).otherwise(at)
     names = rows.columns
-    changed = {ERROR: F.coalesce(column(ERROR), missing, too_old).alias(ERROR), TIMESTAMP: timed.alias(TIMESTAMP)}
+    changed = {
+        ERROR: F.coalesce(column(ERROR), missing, too_old, too_new).alias(ERROR),
+        TIMESTAMP: timed.alias(TIMESTAMP),
+    }
     return rows.select(*(changed.get(name, column(name)) for name in names))
 
 
