@@ -6,7 +6,8 @@
 
 The queries are those that a run has, lowered by the same code. Without `step` they run over all rows at once: every
 window closes, nothing is late, and of a table the last value comes out. With `step=True` they are streaming queries,
-and each `pipe` is a micro-batch of them: rows can be late, and a window closes once time has moved on.
+and each `pipe` is a micro-batch of them: rows can be late, and a window closes once time has moved on. Timers that go
+by the clock ring with the next rows that come.
 """
 
 from __future__ import annotations
