@@ -17,6 +17,11 @@ from penstock.pipelines.running.step_opening import named_in_errors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_NO_CONNECTOR = "KAFKA_DATA_SOURCE_NOT_ENABLED"
+_JARS = (
+    "engine=jvm needs the jars of Spark's own Kafka connector: --set spark.jars=... or --set spark.jars.packages=..."
+)
+
 
 class Opening(Protocol):
     opening: str  # what is opened now, for people
@@ -71,4 +76,5 @@ def _open_source(source: Source, spark: SparkSession, settings: Settings) -> Dat
     try:
         return source.read(spark, settings)
     except PySparkException as error:
-        raise PipelineError(f"the source {source.name} cannot be read: {first_cause(str(error))}") from error
+        hint = _JARS if _NO_CONNECTOR in str(error) else ""
+        raise PipelineError(f"the source {source.name} cannot be read: {first_cause(str(error))}", hint) from error
