@@ -114,7 +114,7 @@ def _by_json(of: Part, given: Format, payload: Column) -> Decoding:
     is_nothing = payload.isNull() | (F.trim(text) == "null")
     if isinstance(kind, StructType):
         parsed = F.from_json(text, StructType([*kind.fields]).add(_BROKEN, "string"), _JSON_OPTIONS)
-        # Spark reads one object and does not look at what follows. In an array what follows is no JSON, or a second one.
+        # Spark reads one object and does not look at what follows. In an array that is no JSON, or a second element.
         count = F.json_array_length(F.concat(F.lit("["), text, F.lit("]")))
         is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull() | ~F.coalesce(count == 1, F.lit(False))
         value = F.struct(*(parsed.getField(name).alias(name) for name in kind.names))
