@@ -52,6 +52,14 @@ def test_what_a_file_lacks_is_named_when_it_is_imported(tmp_path: Path) -> None:
         import_module(str(path))
 
 
+def test_the_line_is_named_when_a_file_fails_while_it_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "failing_while_loaded.py"
+    path.write_text("numbers = {}\nnumbers['one']\n")
+    with pytest.raises(PipelineError, match="failing_while_loaded cannot be loaded: KeyError: 'one'") as refused:
+        load_pipeline(str(path), {})
+    assert refused.value.hint == f"In {path}, line 2: numbers['one']"
+
+
 def test_settings_are_applied_when_given(module: str) -> None:
     loaded = load_pipeline(
         f"{module}:one",

@@ -7,12 +7,14 @@ import importlib.util
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import penstock
 from penstock.pipelines.errors import PipelineError, missing_module
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.settings import apply_settings, is_setting, unknown_setting
@@ -99,6 +101,21 @@ def _import(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
         raise missing_module(error, name) from error
+    except PipelineError:  # of what the module makes; it says what to do
+        raise
+    except Exception as error:  # the author's own, and whatever it may be
+        raise PipelineError(f"{name} cannot be loaded: {type(error).__name__}: {error}", _place(error)) from error
+
+
+def _place(error: Exception) -> str:
+    """The last line of the author's that was run, as far as it is known."""
+    if isinstance(error, SyntaxError):
+        return ""  # says it itself
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
+    ours = str(Path(penstock.__file__).parent)
+    told = [frame for frame in own if not frame.filename.startswith(ours)]
+    return f"In {told[-1].filename}, line {told[-1].lineno}: {told[-1].line}" if told else ""
 
 
 def _returns(function: Callable[..., Any], kind: type) -> bool:
