@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-import penstock
 from penstock.pipelines.errors import PipelineError, missing_module
 from penstock.pipelines.pipeline import Pipeline
 from penstock.pipelines.running.settings import apply_settings, is_setting, unknown_setting
@@ -113,7 +112,7 @@ def _place(error: Exception) -> str:
         return ""  # says it itself
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
-    ours = str(Path(penstock.__file__).parent)
+    ours = str(Path(__file__).parents[2])
     told = [frame for frame in own if not frame.filename.startswith(ours)]
     return f"In {told[-1].filename}, line {told[-1].lineno}: {told[-1].line}" if told else ""
 
