@@ -41,9 +41,9 @@ def test_an_application_is_drawn_and_what_is_its_own_is_deleted_when_asked(boots
     done = cli.try_run("streams", "reset", str(file), *settings, "--yes")
     assert done.code == 0, done.err
     assert done.text.splitlines() == [
+        f"deleted the topic {name}-per-user-changelog",
         f"deleted the checkpoint {tmp_path / 'checkpoint'}",
         f"there was no group {name}-per-user",
-        f"deleted the topic {name}-per-user-changelog",
     ]
     left = admin.list_topics(timeout=30).topics
     assert f"{topic}-out" in left
