@@ -6,7 +6,7 @@ import pickle
 import socket
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
 import pytest
@@ -50,7 +50,8 @@ class Served:
         for end in (ours, theirs):
             end.settimeout(20)
         self.client, self._end = Client(ours), theirs
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         file, key = self._end.makefile("rwb"), ""
@@ -70,6 +71,14 @@ class Served:
 
     def close(self) -> None:
         self._end.shutdown(socket.SHUT_RDWR)
+        self._thread.join(20)
+        self._end.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def store_of(served: Served) -> Store:
@@ -85,17 +94,18 @@ def written_back(store: Store, keys: list[str]) -> Iterator[int]:
 
 
 def test_nothing_hangs_when_keys_and_values_are_far_larger_than_a_sockets_buffer() -> None:
-    served = Served("v" * 1_000_000)
     keys = [f"key {number:05} {'k' * 300_000}" for number in range(12)]
-    assert sum(written_back(store_of(served), keys)) == 12
+    with Served("v" * 1_000_000) as served:
+        assert sum(written_back(store_of(served), keys)) == 12
     assert served.written == {key: (f"new {key[:9]}",) for key in keys}
-    served.close()
 
 
 def test_fewer_keys_are_taken_at_a_time_when_their_values_are_large() -> None:
     keys = [f"key {number:05}" for number in range(1000)]
-    assert max(written_back(store_of(Served("v")), keys)) == FLIGHT_KEYS
-    assert list(written_back(store_of(Served("v" * 2_000_000)), keys[:24])) == [16, 4, 4]
+    with Served("v") as served:
+        assert max(written_back(store_of(served), keys)) == FLIGHT_KEYS
+    with Served("v" * 2_000_000) as served:
+        assert list(written_back(store_of(served), keys[:24])) == [16, 4, 4]
 
 
 def test_a_closed_connection_is_an_error_when_answers_are_missing() -> None:
