@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol
 
 import confluent_kafka
 
@@ -21,7 +22,7 @@ from bench.cluster.run import CLUSTER_NAMES, ClusterRun
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
 from bench.decoding.run import DECODING_NAMES, QUICK_RECORDS, RECORDS, DecodingRun
 from bench.errors import BenchError
-from bench.gathering import alternate
+from bench.gathering import Gathering, alternate
 from bench.http.run import HTTP_NAMES, HttpRun
 from bench.lifecycle import LIFECYCLE
 from bench.loads import FULL, QUICK, Figures, Scale, create_topic
@@ -162,40 +163,43 @@ def compare_secured(names: list[str], options: argparse.Namespace, directory: Pa
     return run.stalls.found
 
 
-def compare_http(names: list[str], options: argparse.Namespace, directory: Path) -> None:
-    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
-    run = HttpRun(scale, rounds, directory)
+class Measuring(Protocol):
+    """Rows that are measured together, and what was found."""
+
+    result: Gathering
+
+    def measure(self, names: Sequence[str]) -> None: ...
+
+
+def carry_out(run: Measuring, names: Sequence[str], rounds: int, options: argparse.Namespace) -> None:
     run.measure(names)
     run.result.show()
     if options.write:
         run.result.write(rounds)
+
+
+def compare_http(names: list[str], options: argparse.Namespace, directory: Path) -> None:
+    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
+    run = HttpRun(scale, rounds, directory)
+    carry_out(run, names, rounds, options)
 
 
 def compare_decoding(names: list[str], options: argparse.Namespace) -> None:
     count, rounds = (QUICK_RECORDS, 1) if options.quick else (RECORDS, options.rounds or ROUNDS)
     run = DecodingRun(count, rounds)
-    run.measure(names)
-    run.result.show()
-    if options.write:
-        run.result.write(rounds)
+    carry_out(run, names, rounds, options)
 
 
 def compare_sql(names: list[str], options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (SQL_QUICK, 1) if options.quick else (SQL_RECORDS, options.rounds or ROUNDS)
     run = SqlRun(count, rounds, directory)
-    run.measure(names)
-    run.result.show()
-    if options.write:
-        run.result.write(rounds)
+    carry_out(run, names, rounds, options)
 
 
 def compare_streams(names: list[str], options: argparse.Namespace) -> None:
     scale, rounds = (STREAMS_QUICK, 1) if options.quick else (STREAMS_FULL, options.rounds or SPARK_ROUNDS)
     run = StreamsRun(scale, rounds)
-    run.measure(names)
-    run.result.show()
-    if options.write:
-        run.result.write(rounds)
+    carry_out(run, names, rounds, options)
 
 
 def compare_payloads(chosen: Sequence[str], options: argparse.Namespace, directory: Path) -> None:

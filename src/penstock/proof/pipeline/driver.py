@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,9 +96,12 @@ def _keep_hive_rows(spark: SparkSession, kept: Path) -> None:
     kept.write_text(json.dumps([row.number for row in spark.table(TABLE).select("number").collect()]))
 
 
-def main(directory: str, servers: str, master: str, *more: str) -> int:
+def exit_code(
+    run: Callable[[Path, str, str, bool], None], directory: str, servers: str, master: str, *more: str
+) -> int:
+    """Of a process that does this with the arguments it was given."""
     try:
-        run(Path(directory), servers, master, once="--once" in more)
+        run(Path(directory), servers, master, "--once" in more)
     except PipelineError as error:
         print(f"{error.message}\n{error.hint}", flush=True)
         return 1
@@ -105,4 +109,4 @@ def main(directory: str, servers: str, master: str, *more: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(exit_code(run, *sys.argv[1:]))

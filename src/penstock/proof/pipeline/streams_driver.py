@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 
 from penstock.pipelines import Settings
-from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.running.session import open_session
-from penstock.proof.pipeline.driver import checkpoint_of
+from penstock.proof.pipeline.driver import checkpoint_of, exit_code
 from penstock.streams import Streams, json, tumbling
 from penstock.streams.running.application import open_run, pipeline_for
 
@@ -58,14 +57,5 @@ def run(directory: Path, servers: str, master: str, once: bool) -> None:
         spark.stop()
 
 
-def main(directory: str, servers: str, master: str, *more: str) -> int:
-    try:
-        run(Path(directory), servers, master, once="--once" in more)
-    except PipelineError as error:
-        print(f"{error.message}\n{error.hint}", flush=True)
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(exit_code(run, *sys.argv[1:]))
