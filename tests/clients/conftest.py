@@ -10,6 +10,7 @@ import pytest
 
 from penstock.testing.processes import BrokerProcess
 from tests.clients.sasl_broker import SaslBroker, run_sasl_broker
+from tests.shared_brokers import SHARED_BROKER
 
 # Kafka's least session timeout by default, for a broker that is not ours to configure; ours may be quicker.
 DEFAULT_MIN_SESSION_TIMEOUT_MS = 6_000
@@ -27,8 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
     if given:
         yield RunningBroker(given)
         return
-    config = {"group.initial.rebalance.delay.ms": "0"}
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), config=config) as process:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), config=SHARED_BROKER) as process:
         yield RunningBroker(process.bootstrap_servers)
 
 
@@ -39,8 +39,7 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBr
     if given:
         yield RunningBroker(given)
         return
-    config = {
-        "group.initial.rebalance.delay.ms": "0",
+    config = SHARED_BROKER | {
         "group.min.session.timeout.ms": str(QUICK_SESSION_TIMEOUT_MS),
         "group.consumer.min.heartbeat.interval.ms": "200",
         "group.consumer.heartbeat.interval.ms": "200",

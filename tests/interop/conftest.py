@@ -21,9 +21,10 @@ from apache_kafka.commands import ToolResult, run_command
 from apache_kafka.jars import fetch_jars, find_java, java_command
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
+from tests.shared_brokers import SHARED_BROKER
 
-# Groups form at once instead of after Kafka's three seconds; everything else is as it comes.
-BROKER_CONFIG = {"node.id": "1", "group.initial.rebalance.delay.ms": "0"}
+# What is not said here is as it comes.
+BROKER_CONFIG = {"node.id": "1", **SHARED_BROKER}
 
 JAVA_SOURCES = Path(__file__).parent / "java"
 SCENARIO_TIMEOUT_S = 150

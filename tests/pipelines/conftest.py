@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from penstock.pipelines.spark_home import leave_out_archive
 from penstock.testing.processes import BrokerProcess
+from tests.shared_brokers import SHARED_BROKER
 
 # For every JVM that the tests start: none lives long enough for the second compiler to pay, and there are two cores.
 # Spark's classes are those of the locked wheel: verifying them again takes 3 of the 17 s of CPU time of a start.
@@ -34,7 +35,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), config={"group.initial.rebalance.delay.ms": "0"}) as process:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), config=SHARED_BROKER) as process:
         yield process.bootstrap_servers
 
 

@@ -35,13 +35,14 @@ from penstock.pipelines.tables.connection import Connection
 from penstock.pipelines.tables.scan import TableScan, frame
 from penstock.pipelines.tables.source import table_options
 from tests.pipelines.table_topics import ORDER, TableTopics, avro
+from tests.shared_brokers import SHARED_BROKER
 
 OURS = ["_key", "_headers", "_partition", "_offset", "_timestamp"]
 
 
 @pytest.fixture(scope="module")
 def topics() -> Iterator[TableTopics]:
-    config = {"group.initial.rebalance.delay.ms": "0", "auto.create.topics.enable": "false"}
+    config = SHARED_BROKER | {"auto.create.topics.enable": "false"}
     with penstock.Broker(config=config) as broker, penstock.Registry(broker) as registry:
         yield TableTopics(broker.bootstrap_servers, registry.url)
 

@@ -23,6 +23,7 @@ from penstock.protocol import batch as batches
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError
 from penstock.protocol.records import Record, build_batch, iterate_records
+from tests.shared_brokers import SHARED_BROKER
 
 TIMES = st.integers(-1, 2**41)
 PAST = 1_700_000_000_000  # a broker refuses times that are too far in the future
@@ -116,7 +117,7 @@ def test_damage_is_told_or_harmless_when_bytes_are_changed(records: list[Record]
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with Broker(tmp_path_factory.mktemp("data")) as running:
+    with Broker(tmp_path_factory.mktemp("data"), config=SHARED_BROKER) as running:
         yield running
 
 
