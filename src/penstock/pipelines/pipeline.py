@@ -76,6 +76,15 @@ class OpenSink(Protocol):
 
 
 @runtime_checkable
+class Settling(Protocol):
+    """An open sink whose rows are safe a moment before they are seen."""
+
+    def settle(self) -> None:
+        """Returns when readers are shown what was written. Called when a query has ended by itself, before another one
+        reads what it wrote."""
+
+
+@runtime_checkable
 class Sink(Protocol):
     """Describes where rows go, in plain values. What writing needs is held by what `open` returns."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Protocol
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Sink, Source
+from penstock.pipelines.pipeline import OpenSink, Pipeline, Settings, Settling, Sink, Source
 from penstock.pipelines.running.batch_writing import combined, fold
 from penstock.pipelines.running.planning import QueryPlan, sinks_of
 from penstock.pipelines.running.postmortem import first_cause
@@ -61,6 +61,19 @@ def open_ends(
             raise
         sinks.result()
     return opened, rows
+
+
+def settle(ended: Iterable[QueryPlan], opened: Mapping[str, OpenSink]) -> None:
+    """What queries that have ended by themselves wrote is seen by readers from now on; `opened` has sinks by name."""
+    from penstock.pipelines.source.cluster import ClusterError
+
+    for name in dict.fromkeys(output.sink.name for plan in ended for output in plan.outputs):
+        sink = opened[name]
+        if isinstance(sink, Settling):
+            try:
+                sink.settle()
+            except ClusterError as error:
+                raise PipelineError(f"the sink {name} has its rows, perhaps unseen by readers yet: {error}") from error
 
 
 def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,7 +25,7 @@ from penstock.pipelines.running.graph import graph_of
 from penstock.pipelines.running.planning import QueryPlan, plan_queries
 from penstock.pipelines.running.postmortem import UnreadableError, find_failed_batch, find_failing_step, first_cause
 from penstock.pipelines.running.publishing import open_publisher
-from penstock.pipelines.running.reading import open_ends, read_rows
+from penstock.pipelines.running.reading import open_ends, read_rows, settle
 from penstock.pipelines.running.real_time import NO_PAUSE, RowWriting, check_real_time, explained, start_in_real_time
 from penstock.pipelines.running.renewing import Renewed, Renewing
 from penstock.pipelines.running.session import batches_with_rows
@@ -142,6 +142,8 @@ class Run:
                 if trouble is not None:
                     break
                 self._stopping.wait(_POLL_S)
+            if trouble is None and not self._waiting and not self._failed():
+                settle((running.plan for running in self.queries if not running.query.isActive), self._opened)
             self._finish(every)
             if trouble is not None:
                 raise trouble
@@ -221,6 +223,8 @@ class Run:
             if ends and not unfinished.isdisjoint(plan.after):
                 self._waiting.append((plan, rows))
                 continue
+            if ends:
+                settle((running.plan for running in self.queries if running.plan.name in plan.after), self._opened)
             self.opening = f"the query {plan.name}"
             self.queries.append(self._start(plan, rows))
 
@@ -261,7 +265,7 @@ class Run:
         lost = self._lost_query()
         ending = {running.progress.query: running.progress.batch_id for running in self.queries}
         failed = self._failed()
-        while failed is None and self._has_batches_to_end(ending) and time.monotonic() < deadline:
+        while failed is None and _has_batches_to_end(self.queries, ending) and time.monotonic() < deadline:
             if every is not None:
                 every(self)
             time.sleep(_POLL_S)
@@ -273,16 +277,6 @@ class Run:
                 raise self._explain(running, error) from error
             if lost:
                 raise BatchError(f"{lost} ended and Spark does not say why", "Its log, above, may know more.")
-
-    def _has_batches_to_end(self, ending: Mapping[str, int]) -> bool:
-        """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
-        return any(
-            isinstance(running.writing, BatchWriting)  # others have none: all that they do is one long batch
-            and _is_busy(running.query)
-            and not running.writing.is_held
-            and running.progress.batch_id == ending[running.progress.query]
-            for running in self.queries
-        )
 
     def _stop_queries(self) -> None:
         from py4j.protocol import Py4JError
@@ -414,6 +408,17 @@ def _trouble_of(upkeep: Upkeep | None) -> PipelineError | None:
 
 def _ends_by_itself(settings: Settings, once: bool) -> bool:
     return once or settings.trigger == AVAILABLE_NOW
+
+
+def _has_batches_to_end(queries: Sequence[RunningQuery], ending: Mapping[str, int]) -> bool:
+    """A query under load is always in a batch: the one it was in is waited for, not those that follow."""
+    return any(
+        isinstance(running.writing, BatchWriting)  # others have none: all that they do is one long batch
+        and _is_busy(running.query)
+        and not running.writing.is_held
+        and running.progress.batch_id == ending[running.progress.query]
+        for running in queries
+    )
 
 
 def _is_busy(query: StreamingQuery) -> bool:

@@ -156,6 +156,13 @@ class OpenTopic:
         if needs_tasks or not batch.is_small or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
 
+    def settle(self) -> None:
+        from penstock.pipelines.sinks.visibility import await_visible
+
+        options = self.options(Batch("", "", 0))
+        if options.is_exactly_once:
+            await_visible(options.client_settings, self.sink.topic)
+
     def close(self) -> None:
         from penstock.pipelines.topic_writing.task import close_writers_here
 
