@@ -15,6 +15,7 @@ _CONFIG = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",  # records have times of long ago
 }
 
 
