@@ -166,6 +166,12 @@ def test_loss_is_told_when_a_partition_is_gone_or_new_without_its_beginning() ->
     ]
 
 
+def test_it_is_said_what_is_gone_when_retention_has_passed_the_first_batch_since_it_was_planned() -> None:
+    planned = plan_ranges({A: 50}, {A: 7}, {A: 50})
+    assert planned.ranges == [OffsetRange(A, 7, 7)]
+    assert planned.losses == ["topic t partition 0: all before offset 7 is no longer there, it begins at 50"]
+
+
 def test_recreated_topic_is_read_from_its_beginning_when_it_ends_before_the_reader() -> None:
     planned = plan_ranges({A: 50}, {A: 7}, {A: 0})
     assert planned.ranges == [OffsetRange(A, 0, 7)]

@@ -59,7 +59,9 @@ def plan_ranges(
             losses.append(_gone(partition, start.get(partition, 0)))
         else:
             first = earliest[partition]
-            if partition in start:
+            if partition in start and first > until:  # a first batch that comes again
+                losses.append(f"{_name(partition)}: all before offset {until} is no longer there, it begins at {first}")
+            elif partition in start:
                 losses.append(_went_back(partition, start[partition], until))
             elif first > 0:
                 losses.append(f"new partition {partition} begins at offset {first}, not at 0")
@@ -86,19 +88,19 @@ def explain_gone(part: OffsetRange, offset: int) -> str:
 
 
 def _gone(partition: TopicPartition, offset: int) -> str:
-    return f"topic {partition.topic} partition {partition.partition} is gone; it was read up to offset {offset}"
+    return f"{_name(partition)} is gone; it was read up to offset {offset}"
 
 
 def _expired(partition: TopicPartition, wanted: int, first: int) -> str:
-    return (
-        f"topic {partition.topic} partition {partition.partition}: offsets {wanted} to {first - 1} are no longer there"
-        f" ({first - wanted} offsets)"
-    )
+    return f"{_name(partition)}: offsets {wanted} to {first - 1} are no longer there ({first - wanted} offsets)"
 
 
 def _went_back(partition: TopicPartition, wanted: int, end: int) -> str:
     return (
-        f"topic {partition.topic} partition {partition.partition} ends at offset {end}, before offset {wanted} which"
-        " is next to be"
-        " read; the topic was probably deleted and created again"
+        f"{_name(partition)} ends at offset {end}, before offset {wanted} which is next to be read; the topic was"
+        " probably deleted and created again"
     )
+
+
+def _name(partition: TopicPartition) -> str:
+    return f"topic {partition.topic} partition {partition.partition}"
