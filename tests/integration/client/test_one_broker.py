@@ -24,11 +24,12 @@ from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.client.support import brokers_of, proxied_broker, read_values
+from tests.shared_brokers import SHARED_BROKER
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[penstock.Broker]:
-    with penstock.Broker() as running:
+    with penstock.Broker(config=SHARED_BROKER) as running:
         yield running
 
 
