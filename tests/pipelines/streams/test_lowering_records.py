@@ -16,7 +16,7 @@ from penstock.streams import Streams, json, raw, text
 from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.internal_json import check_types, from_records, to_records
 from penstock.streams.lowering.queries import output_records, root_rows
-from penstock.streams.lowering.sources import judged_rows
+from penstock.streams.lowering.sources import judged_rows, source_rows
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import Source
 
@@ -45,6 +45,11 @@ VALUES: list[tuple[bytes | None, str]] = [
     (b'{"n": "x"}', "error"),
     (b'{"n": 1.5}', "error"),
     (b'{"user": "a"', "error"),
+    (b'{"user": "a}', "error"),
+    (b'{"user": "}"}', "} - -"),
+    (b'{"user": "a"}\n', "a - -"),
+    (b'{"user": "a"} }', "error"),
+    (b'{"user": "a"}{"user": "b"}', "error"),
     (b"\xff", "error"),
 ]
 
@@ -61,6 +66,20 @@ def test_a_row_says_what_is_wrong_when_a_value_is_not_the_declared_object(spark:
         shown = " ".join("-" if row[name] is None else str(row[name]) for name in ("user", "n", "a.b"))
         found.append("error" if row["error"] else "no value" if row["_null"] else shown)
     assert found == [expected for _, expected in VALUES]
+
+
+def test_a_value_is_read_once_however_often_its_columns_are_asked_for(spark: SparkSession) -> None:
+    app = Streams("records")
+    app.stream("clicks", value=json("user string, n int")).filter("n > 1 AND user > 'a'").to("out")
+    context = context_of(app, spark)
+    source = context.plan.topology.nodes[0]
+    assert isinstance(source, Source)
+    rows = source_rows(source, records(spark, [(b"k", b'{"user": "b", "n": 2}')]), context).where(
+        "n > 1 AND user > 'a'"
+    )
+    plan = rows._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("from_json") == 1
+    assert rows.count() == 1
 
 
 def test_a_row_is_refused_when_its_value_says_no_time_or_one_before_1970(spark: SparkSession) -> None:

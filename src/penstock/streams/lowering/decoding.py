@@ -24,7 +24,7 @@ from penstock.streams.topology.formats import Format, Kind
 from penstock.streams.topology.nodes import OURS, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
     from penstock.streams.lowering.context import Context
@@ -32,17 +32,24 @@ if TYPE_CHECKING:
 Part: TypeAlias = Literal["key", "value"]
 VALUE = "value"
 _BROKEN = "_broken"
+_PARSED, _COUNT = "parsed", "count"
 # What JSON's reader makes of a field that it cannot read is null; the text is in the column for broken records.
 _JSON_OPTIONS = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """`result` is to become a column; the methods read that column, by its name."""
+    """`put_into` makes a column; the other methods read that column, by its name."""
 
     kind: DataType
     result: Column
     is_judged: bool  # the result is a struct of `value` and `error`; else it is the value itself, and never wrong
+    read: tuple[str, Column] | None = None  # a column that `result` is made of
+
+    def put_into(self, rows: DataFrame, name: str) -> DataFrame:
+        if self.read is None:
+            return rows.withColumn(name, self.result)
+        return rows.withColumn(*self.read).withColumn(name, self.result).drop(self.read[0])
 
     def whole(self, name: str) -> Column:
         return column(name).getField(VALUE) if self.is_judged else column(name)
@@ -111,21 +118,29 @@ def _by_json(of: Part, given: Format, payload: Column) -> Decoding:
     from pyspark.sql.types import StructType
 
     text, kind = payload.cast("string"), json_type(given)
+    in_array = F.concat(F.lit("["), text, F.lit("]"))
     is_nothing = payload.isNull() | (F.trim(text) == "null")
+    name = f"_read_{of}"
+    parsed = column(name).getField(_PARSED)
     if isinstance(kind, StructType):
-        parsed = F.from_json(text, StructType([*kind.fields]).add(_BROKEN, "string"), _JSON_OPTIONS)
+        read = F.from_json(text, StructType([*kind.fields]).add(_BROKEN, "string"), _JSON_OPTIONS)
         # Spark reads one object and does not look at what follows. In an array that is no JSON, or a second element.
-        count = F.json_array_length(F.concat(F.lit("["), text, F.lit("]")))
-        is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull() | ~F.coalesce(count == 1, F.lit(False))
-        value = F.struct(*(parsed.getField(name).alias(name) for name in kind.names))
+        # Nothing follows where the first brace that closes is the last character: reading all once more is saved.
+        is_alone = F.locate("}", text) == F.length(text)
+        count = F.when(is_alone, F.lit(1)).otherwise(F.json_array_length(in_array))
+        is_whole = F.coalesce(column(name).getField(_COUNT) == 1, F.lit(False))
+        is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull() | ~is_whole
+        value = F.struct(*(parsed.getField(each).alias(each) for each in kind.names))
     else:
         # In an array, since Spark reads no bare values. An element of another type is null.
-        parsed = F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{type_ddl(kind)}>", READ_OPTIONS)
+        read, count = F.from_json(in_array, f"array<{type_ddl(kind)}>", READ_OPTIONS), F.lit(None).cast("int")
         value = F.get(parsed, 0)
         is_broken = value.isNull() | (F.size(parsed) != 1)
     error = F.when(~is_nothing & is_broken, F.lit(f"the {of} is not the expected JSON"))
     result = F.struct(F.when(~is_nothing & ~is_broken, value).alias(VALUE), error.alias(ERROR))
-    return Decoding(kind, result, True)
+    # With something that is not deterministic, or Spark would read the text again for each condition on the result.
+    once = F.struct(read.alias(_PARSED), count.alias(_COUNT), F.spark_partition_id())
+    return Decoding(kind, result, True, (name, once))
 
 
 def _by_registry(payload_format: PayloadFormat, of: Part, payload: Column, headers: Column | None) -> Decoding:

@@ -48,7 +48,7 @@ def _looked_up(node: StreamTableJoin, table: Source, rows: DataFrame, context: C
     else:
         paid = _joined(valued, table, context.global_records(table.name), context)
     found = decoding(table, "value", context, column(_PAYLOAD))
-    decoded = paid.withColumn(_FOUND, found.result)
+    decoded = found.put_into(paid, _FOUND)
     if context.plan.topology.dead_letters is None:
         decoded = decoded.where(_or_fail(found.error(_FOUND), table.topic))
     if node.how == "inner":
@@ -116,7 +116,7 @@ def _joined(rows: DataFrame, table: Source, records: DataFrame, context: Context
     from pyspark.sql import functions as F
 
     key = decoding(table, "key", context, F.col("key"))
-    decoded = records.where("key IS NOT NULL").withColumn(_LOOKUP, key.result)
+    decoded = key.put_into(records.where("key IS NOT NULL"), _LOOKUP)
     keyed = decoded.select(key.whole(_LOOKUP).alias("_held"), "value", "partition", "offset")
     latest = keyed.groupBy("_held").agg(F.max_by("value", F.struct("partition", "offset")).alias(_PAYLOAD))
     return rows.join(F.broadcast(latest), column(_LOOKUP) == column("_held"), "left").drop("_held")

@@ -40,7 +40,7 @@ def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame
     kept = keep_source(records)
     key = _decoding(node, "key", kept, context)
     value = _decoding(node, "value", kept, context)
-    decoded = kept.withColumn(_DECODED_KEY, key.result).withColumn(_DECODED_VALUE, value.result)
+    decoded = value.put_into(key.put_into(kept, _DECODED_KEY), _DECODED_VALUE)
     error = F.coalesce(key.error(_DECODED_KEY), value.error(_DECODED_VALUE))
     values = value.columns(_DECODED_VALUE)
     rows = decoded.select(
