@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.running.session import checkpoint_settings
 from penstock.pipelines.spark_home import leave_out_archive
 from penstock.testing.processes import BrokerProcess
 from tests.shared_brokers import SHARED_BROKER
@@ -51,8 +50,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.local.dir": home / "local",
         "spark.sql.catalogImplementation": "hive",
         "spark.sql.shuffle.partitions": 2,
-        # A few rows are through before the code for them is compiled.
-        "spark.sql.codegen.wholeStage": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": home / "warehouse",
         "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
@@ -62,7 +59,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
-    settings |= checkpoint_settings("", {})
     builder = SparkSession.builder.master("local[2]").appName("penstock-tests")
     for key, value in settings.items():
         builder = builder.config(key, str(value))

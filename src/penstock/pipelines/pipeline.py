@@ -79,9 +79,9 @@ class OpenSink(Protocol):
 class Settling(Protocol):
     """An open sink whose rows are safe a moment before they are seen."""
 
-    def settle(self) -> None:
-        """Returns when readers are shown what was written. Called when a query has ended by itself, before another one
-        reads what it wrote."""
+    def settle(self, pause: Callable[[float], bool]) -> None:
+        """Returns when readers are shown what was written, or when that takes too long. Called before a query that
+        reads what one before it wrote, when that one has ended. `pause` waits for some seconds; true: give up."""
 
 
 @runtime_checkable

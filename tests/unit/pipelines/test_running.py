@@ -68,24 +68,6 @@ def test_nothing_local_is_set_when_the_master_is_elsewhere() -> None:
     assert "spark.sql.shuffle.partitions" not in chosen
 
 
-@pytest.mark.parametrize(
-    ("location", "spark", "is_ours"),
-    [
-        ("", {}, True),
-        ("/data/checkpoints", {}, True),
-        ("file:///data/checkpoints", {"spark.hadoop.fs.defaultFS": "hdfs://names:8020"}, True),
-        ("/data/checkpoints", {"spark.hadoop.fs.defaultFS": "hdfs://names:8020"}, False),
-        ("s3a://bucket/checkpoints", {}, False),
-    ],
-)
-def test_checkpoints_are_written_without_programs_when_they_are_on_this_disk(
-    location: str, spark: dict[str, str], is_ours: bool
-) -> None:
-    given = Settings(checkpoint=location, spark=spark)
-    chosen = session_settings(pipeline(Nowhere("a"), settings=given), "local[2]")
-    assert ("spark.sql.streaming.checkpointFileManagerClass" in chosen) is is_ours
-
-
 def test_the_file_for_the_jvms_log_is_there_when_the_environment_names_it() -> None:
     options = local_environment()["SPARK_SUBMIT_OPTS"].split()
     (named,) = [option.partition("file://")[2] for option in options if "log4j2" in option]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Protocol
@@ -63,17 +63,12 @@ def open_ends(
     return opened, rows
 
 
-def settle(ended: Iterable[QueryPlan], opened: Mapping[str, OpenSink]) -> None:
-    """What queries that have ended by themselves wrote is seen by readers from now on; `opened` has sinks by name."""
-    from penstock.pipelines.source.cluster import ClusterError
-
+def settle(ended: Iterable[QueryPlan], opened: Mapping[str, OpenSink], pause: Callable[[float], bool]) -> None:
+    """What these queries wrote is seen by readers from now on; `opened` has sinks by name. See `Settling`."""
     for name in dict.fromkeys(output.sink.name for plan in ended for output in plan.outputs):
         sink = opened[name]
         if isinstance(sink, Settling):
-            try:
-                sink.settle()
-            except ClusterError as error:
-                raise PipelineError(f"the sink {name} has its rows, perhaps unseen by readers yet: {error}") from error
+            sink.settle(pause)
 
 
 def _open_sink(sink: Sink, spark: SparkSession, settings: Settings) -> OpenSink:

@@ -142,8 +142,6 @@ class Run:
                 if trouble is not None:
                     break
                 self._stopping.wait(_POLL_S)
-            if trouble is None and not self._waiting and not self._failed():
-                settle((running.plan for running in self.queries if not running.query.isActive), self._opened)
             self._finish(every)
             if trouble is not None:
                 raise trouble
@@ -224,7 +222,8 @@ class Run:
                 self._waiting.append((plan, rows))
                 continue
             if ends:
-                settle((running.plan for running in self.queries if running.plan.name in plan.after), self._opened)
+                before = (running.plan for running in self.queries if running.plan.name in plan.after)
+                settle(before, self._opened, self._stopping.wait)
             self.opening = f"the query {plan.name}"
             self.queries.append(self._start(plan, rows))
 

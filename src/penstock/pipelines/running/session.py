@@ -33,7 +33,6 @@ _LATE_SECOND_COMPILER = (
 # A task is tried four times, as on a cluster. Spark's plain local[*] tries once: a Python worker that dies, of too
 # little memory for one, would end the query.
 DEFAULT_MASTER = "local[*,4]"
-_DEFAULT_FILE_SYSTEM = "spark.hadoop.fs.defaultFS"
 _EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _DEFAULTS = {
@@ -55,13 +54,6 @@ LOCAL_DEFAULTS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
-}
-# For checkpoints on this machine's own disk. By default Spark asks Hadoop's FileContext there, which runs a program
-# (readlink) for each file that it looks at, 30 in a batch with state: 330 to 580 ms a batch, and 245 ms with this. On
-# HDFS and in object stores Spark's choice stands.
-_LOCAL_CHECKPOINTS = {
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing"
-    ".FileSystemBasedCheckpointFileManager"
 }
 # How long rows on their way to a task with state wait for others to go with them. At 500 rows a second p50 of a
 # count per key was 54 ms by default, and 9 ms with this.
@@ -109,7 +101,6 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
         chosen |= sink.session_settings
     if asked.startswith("local"):
         chosen |= LOCAL_DEFAULTS
-        chosen |= checkpoint_settings(settings.checkpoint, settings.spark)
     if is_real_time(settings):
         chosen |= REAL_TIME_DEFAULTS
     if settings.parallelism:
@@ -117,13 +108,6 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
     elif asked.startswith("local"):
         chosen["spark.sql.shuffle.partitions"] = str(os.cpu_count() or 1)
     return chosen | dict(settings.spark) | ({"spark.master": asked} if asked else {})
-
-
-def checkpoint_settings(location: str, given: Mapping[str, str]) -> Mapping[str, str]:
-    """For a driver on this machine. A location without a scheme is on another file system where Hadoop is told so."""
-    is_plain = _DEFAULT_FILE_SYSTEM not in given and "HADOOP_CONF_DIR" not in os.environ
-    is_here = location.startswith("file:") or ("://" not in location and is_plain)
-    return _LOCAL_CHECKPOINTS if is_here else {}
 
 
 def local_environment() -> dict[str, str]:

@@ -7,7 +7,7 @@ TopicSink("counts", key="address", value=ALL_AS_JSON,                  or are to
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -156,12 +156,12 @@ class OpenTopic:
         if needs_tasks or not batch.is_small or not self._write_here(records, options, batch):
             self._write_tasks(records, options, batch, markers)
 
-    def settle(self) -> None:
+    def settle(self, pause: Callable[[float], bool]) -> None:
         from penstock.pipelines.sinks.visibility import await_visible
 
         options = self.options(Batch("", "", 0))
         if options.is_exactly_once:
-            await_visible(options.client_settings, self.sink.topic)
+            await_visible(options.client_settings, self.sink.topic, pause)
 
     def close(self) -> None:
         from penstock.pipelines.topic_writing.task import close_writers_here

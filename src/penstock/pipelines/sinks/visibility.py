@@ -8,32 +8,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
-from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.cluster import Cluster, ClusterError
 from penstock.pipelines.source.read_options import Subscription
 
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 # Somebody else may have a transaction open on the topic, and hold up its readers for as long as it likes.
-_PATIENCE_S = 30.0
+_PATIENCE_S = 10.0
 
 
-def await_visible(settings: Mapping[str, str], topic: str, patience_s: float = _PATIENCE_S) -> None:
-    """Returns when all that the topic's partitions have now is shown to readers of committed records. ClusterError
-    where brokers do not answer."""
+def await_visible(
+    settings: Mapping[str, str], topic: str, pause: Callable[[float], bool], patience_s: float = _PATIENCE_S
+) -> None:
+    """Returns when all that the topic's partitions have now is shown to readers of committed records; also when that
+    takes too long, which is logged, and when `pause` says that nobody waits any more."""
+    deadline = time.monotonic() + patience_s
     with closing(Cluster(settings)) as written, closing(Cluster(settings, is_read_committed=True)) as shown:
-        partitions = written.find_partitions(Subscription(frozenset({topic}))).partitions
-        ends = written.latest(partitions)
-        deadline = time.monotonic() + patience_s
-        while any(shown_end < ends[each] for each, shown_end in shown.latest(ends).items()):
-            if time.monotonic() >= deadline:
-                logger.warning(
-                    "topic %s: a transaction has been open for %.0f s, readers see the rest when it ends",
-                    topic,
-                    patience_s,
-                )
-                return
-            time.sleep(_POLL_S)
+        try:
+            ends = written.latest(written.find_partitions(Subscription(frozenset({topic}))).partitions)
+            while any(shown_end < ends[each] for each, shown_end in shown.latest(ends).items()):
+                if time.monotonic() >= deadline:
+                    logger.warning("topic %s: readers do not see all of it after %.0f s", topic, patience_s)
+                    return
+                if pause(_POLL_S):
+                    return
+        except ClusterError as error:
+            logger.warning("topic %s: whether readers see all of it is not known: %s", topic, error)

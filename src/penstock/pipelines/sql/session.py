@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.pipelines.running.session import DEFAULT_MASTER, LOCAL_DEFAULTS, checkpoint_settings, start_session
+from penstock.pipelines.running.session import DEFAULT_MASTER, LOCAL_DEFAULTS, start_session
 from penstock.pipelines.sql.sessions import Sessions
 from penstock.pipelines.sql.wanted import wanted_of
 
@@ -71,7 +71,6 @@ def sql_settings(
     chosen = dict(_DEFAULTS)
     if master.startswith("local"):
         chosen |= LOCAL_DEFAULTS
-        chosen |= checkpoint_settings("", given)
         chosen["spark.python.daemon.module"] = "penstock.pipelines.tables.worker_daemon"
         chosen["spark.sql.shuffle.partitions"] = str(cores or os.cpu_count() or 1)
     if is_hive:

@@ -120,13 +120,14 @@ def _by_json(of: Part, given: Format, payload: Column) -> Decoding:
     text, kind = payload.cast("string"), json_type(given)
     in_array = F.concat(F.lit("["), text, F.lit("]"))
     is_nothing = payload.isNull() | (F.trim(text) == "null")
-    name = f"_read_{of}"
+    name = f"__read_{of}"
     parsed = column(name).getField(_PARSED)
     if isinstance(kind, StructType):
         read = F.from_json(text, StructType([*kind.fields]).add(_BROKEN, "string"), _JSON_OPTIONS)
         # Spark reads one object and does not look at what follows. In an array that is no JSON, or a second element.
         # Nothing follows where the first brace that closes is the last character: reading all once more is saved.
-        is_alone = F.locate("}", text) == F.length(text)
+        # (In text that is no UTF-8 a character may hide that brace.)
+        is_alone = F.is_valid_utf8(text) & (F.locate("}", text) == F.length(text))
         count = F.when(is_alone, F.lit(1)).otherwise(F.json_array_length(in_array))
         is_whole = F.coalesce(column(name).getField(_COUNT) == 1, F.lit(False))
         is_broken = parsed.isNull() | parsed.getField(_BROKEN).isNotNull() | ~is_whole
