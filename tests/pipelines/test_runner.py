@@ -30,27 +30,6 @@ from tests.pipelines.committed import make_topic, produce, read_committed, uniqu
 
 
 @dataclass
-class Settled:
-    """A sink that keeps nothing, and says when it is asked whether others see what it has."""
-
-    settle: Callable[[Callable[[float], bool]], None]
-    name: str = "settled"
-    session_settings: Mapping[str, str] = field(default_factory=dict)
-
-    def describe(self, settings: Settings) -> str:
-        return "nowhere"
-
-    def open(self, spark: SparkSession, settings: Settings) -> Settled:
-        return self
-
-    def write(self, rows: DataFrame, batch: Batch) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-@dataclass
 class Collected:
     """A sink that keeps what it is given, once per batch; `refuse` makes it fail."""
 
@@ -84,6 +63,14 @@ class Collected:
     @property
     def rows(self) -> list[tuple[object, ...]]:
         return sorted(row for rows in self.batches.values() for row in rows)
+
+
+@dataclass
+class Settled(Collected):
+    """Says when it is asked whether others see what it has."""
+
+    name: str = "settled"
+    settle: Callable[[Callable[[float], bool]], None] = lambda _: None
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
@@ -186,7 +173,7 @@ def test_every_sink_gets_its_rows_and_progress_is_kept_when_a_pipeline_runs_once
 
 def test_a_chain_of_branches_comes_to_its_end_when_each_reads_what_the_one_before_wrote(bench: Bench) -> None:
     between, kept = unique("between"), Collected()
-    settling = Settled(lambda _: settled.append(list(kept.rows)))
+    settling = Settled(settle=lambda _: settled.append(list(kept.rows)))
     settled: list[list[tuple[object, ...]]] = []  # what was kept by then
     make_sums = Branch(
         "sums",

@@ -27,6 +27,13 @@ def context_of(app: Streams, spark: SparkSession) -> Context:
     return Context(spark, app.plan(), app.settings, is_streaming=False)
 
 
+def source_of(app: Streams, spark: SparkSession) -> tuple[Source, Context]:
+    context = context_of(app, spark)
+    source = context.plan.topology.nodes[0]
+    assert isinstance(source, Source)
+    return source, context
+
+
 def records(spark: SparkSession, pairs: list[tuple[bytes | None, bytes | None]]) -> DataFrame:
     rows = [(key, value, "clicks", 0, offset, EPOCH, 0) for offset, (key, value) in enumerate(pairs)]
     return spark.createDataFrame(rows, DDL)
@@ -58,9 +65,7 @@ VALUES: list[tuple[bytes | None, str]] = [
 def test_a_row_says_what_is_wrong_when_a_value_is_not_the_declared_object(spark: SparkSession) -> None:
     app = Streams("records")
     app.stream("clicks", value=json("user string, n int, `a.b` string")).to("out")
-    context = context_of(app, spark)
-    source = context.plan.topology.nodes[0]
-    assert isinstance(source, Source)
+    source, context = source_of(app, spark)
     judged = judged_rows(source, records(spark, [(b"k", value) for value, _ in VALUES]), context)
     found = []
     for row in judged.orderBy("_offset").collect():
@@ -72,9 +77,7 @@ def test_a_row_says_what_is_wrong_when_a_value_is_not_the_declared_object(spark:
 def test_a_value_is_read_once_however_often_its_columns_are_asked_for(spark: SparkSession) -> None:
     app = Streams("records")
     app.stream("clicks", value=json("user string, n int")).to("out")
-    context = context_of(app, spark)
-    source = context.plan.topology.nodes[0]
-    assert isinstance(source, Source)
+    source, context = source_of(app, spark)
     rows = source_rows(source, records(spark, [(b"k", b'{"user": "b", "n": 2}')]), context).where(
         "n > 1 AND user > 'a'"
     )
@@ -86,9 +89,7 @@ def test_a_value_is_read_once_however_often_its_columns_are_asked_for(spark: Spa
 def test_a_row_is_refused_when_its_value_says_no_time_or_one_before_1970(spark: SparkSession) -> None:
     app = Streams("records")
     app.stream("clicks", value=json("n int"), time="timestamp_millis(n)").to("out")
-    context = context_of(app, spark)
-    source = context.plan.topology.nodes[0]
-    assert isinstance(source, Source)
+    source, context = source_of(app, spark)
     given = records(spark, [(b"k", value) for value in (b'{"n": 0}', b'{"n": -1}', b"{}", None)])
     errors = [row["error"] for row in judged_rows(source, given, context).orderBy("_offset").collect()]
     assert [None if each is None else each.split(":")[0] for each in errors] == [
