@@ -22,6 +22,7 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.refused_writes import RefusedWrites
 from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
@@ -113,6 +114,7 @@ class Node:
             schema_checks=absent,
             moves=absent,
             chance=random.Random(1),
+            refused_writes=RefusedWrites(self.clock),
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
         follower = Follower(

@@ -11,10 +11,11 @@ import pytest
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from penstock.protocol.messages.produce import PartitionProduceResponse
 from tests.unit.broker.harness import until
 from tests.unit.broker.in_sync_rig import ALL, advance, close, driven, fetch, look
 from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster
-from tests.unit.log.support import NOW, batch
+from tests.unit.log.support import NOW, batch, sequenced
 
 
 def test_a_leader_steps_down_without_session_and_followers_and_leads_again_with_a_session(tmp_path: Path) -> None:
@@ -207,6 +208,130 @@ def test_a_suspended_leader_is_none_when_the_image_names_another(tmp_path: Path)
         cluster.elect(2)
         assert leader.partition().suspension is None
         assert await third.fetch() == ErrorCode.FENCED_LEADER_EPOCH
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+async def suspended_with_a_write(
+    path: Path, timeout_ms: int = 20_000
+) -> tuple[ReplicaCluster, Node, asyncio.Future[PartitionProduceResponse]]:
+    """A leader that was suspended while a record waited for its followers."""
+    cluster = driven(path, PartitionState(0, ALL, ALL, 1))
+    leader = cluster.nodes[1]
+    look(leader)
+    writing = asyncio.ensure_future(leader.produce(batch("a"), timeout_ms=timeout_ms))
+    await until(lambda: leader.partition().log.log_end_offset == 1)
+    leader.session_is_sure = False
+    advance(leader, 3_000)
+    check_leases(leader)
+    assert not leads(leader)
+    return cluster, leader, writing
+
+
+def test_a_write_waits_on_when_its_leader_is_suspended_and_is_acknowledged_when_it_leads_again(tmp_path: Path) -> None:
+    """It was answered NOT_LEADER_OR_FOLLOWER, which clients take for "not written", and came twice."""
+
+    async def scenario() -> None:
+        cluster, leader, writing = await suspended_with_a_write(tmp_path)
+        for follower in (Following(leader, 2), Following(leader, 3)):
+            await follower.fetch()
+            await follower.fetch()
+        assert not writing.done()
+        check_leases(leader)
+        assert leads(leader)
+        assert not writing.done()
+        for node_id in (2, 3):
+            assert await fetch(leader, node_id, 0) == await fetch(leader, node_id, 1) == ErrorCode.NONE
+        assert (await writing).error_code == ErrorCode.NONE
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_write_may_have_been_made_when_its_time_ends_while_its_leader_is_suspended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster, _, writing = await suspended_with_a_write(tmp_path, timeout_ms=50)
+        assert (await writing).error_code == ErrorCode.REQUEST_TIMED_OUT
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_write_is_refused_when_another_leads_after_its_leader_was_suspended(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster, _, writing = await suspended_with_a_write(tmp_path)
+        cluster.elect(2)
+        answer = await writing
+        assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert answer.current_leader is not None
+        assert answer.current_leader.leader_id == 2
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_write_is_acknowledged_when_a_suspended_leader_is_elected_again(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster, leader, writing = await suspended_with_a_write(tmp_path)
+        cluster.elect(1, (1,))
+        assert leads(leader)
+        assert (await writing).error_code == ErrorCode.NONE
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_write_is_acknowledged_when_its_suspended_leader_becomes_the_only_replica(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster, leader, writing = await suspended_with_a_write(tmp_path)
+        state = leader.partition().state
+        cluster.set_states(state._replace(replicas=(1,), isr=(1,), partition_epoch=state.partition_epoch + 1))
+        assert (await writing).error_code == ErrorCode.NONE
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+def test_a_write_is_refused_when_its_suspended_leader_gives_the_partition_up(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cluster, _, writing = await suspended_with_a_write(tmp_path)
+        cluster.publish(replace(cluster.image, topics={}))
+        assert (await writing).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("first", [0, 5])
+def test_nothing_is_out_of_order_when_a_pipeline_meets_the_moment_in_which_its_leader_leads_again(
+    tmp_path: Path, first: int
+) -> None:
+    """The first batch was refused and the next one out of order: librdkafka then sent everything under a new epoch.
+    A log that did not know the producer took the second batch for its first one.
+    """
+
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, ALL, 1))
+        leader = cluster.nodes[1]
+        look(leader)
+        if first:
+            assert (await leader.produce(sequenced(0, first), acks=1)).error_code == ErrorCode.NONE
+        leader.session_is_sure = False
+        advance(leader, 3_000)
+        check_leases(leader)
+        refused = await leader.produce(sequenced(first), acks=1)
+        assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        leader.session_is_sure = True
+        check_leases(leader)
+        assert leads(leader)
+        pipeline = range(first, first + 4)
+        answers = [await leader.produce(sequenced(number), acks=1) for number in pipeline[1:]]
+        assert {answer.error_code for answer in answers} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
+        again = [await leader.produce(sequenced(number), acks=1) for number in pipeline]
+        assert [(answer.error_code, answer.base_offset) for answer in again] == [
+            (ErrorCode.NONE, number) for number in pipeline
+        ]
         await close(cluster)
 
     asyncio.run(scenario())

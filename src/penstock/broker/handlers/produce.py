@@ -10,6 +10,7 @@ from penstock.broker.handlers.brokers.forwarding import is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.handlers.produced_batches import FIRST_VERSION_WITH_TOPIC_IDS, batches_to_check, only_batch
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.refused_writes import Place
 from penstock.broker.schema_checks.checks import BadSchemasError, Verdicts
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
@@ -299,7 +300,12 @@ def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
         job.failed = True
         answers = [_error(data.index, code, message) for data in topic.partition_data]
     else:
-        answers = [_produce_partition(job, name, data) for data in topic.partition_data]
+        answers = [_produce_partition(job, name, topic, data) for data in topic.partition_data]
+    if job.failed:
+        for data, answer in zip(topic.partition_data, answers, strict=True):
+            if answer.error_code:
+                code = ErrorCode(answer.error_code)
+                job.broker.refused_writes.note(_place(job.context, topic, data.index), data.records, code)
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -328,13 +334,19 @@ def _refuse_forgery(broker: Broker, context: RequestContext, name: str) -> tuple
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED, rule
 
 
-def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> PartitionProduceResponse:
-    partition = job.broker.partitions.find(topic, data.index)
+def _place(context: RequestContext, topic: TopicProduceData, index: int) -> Place:
+    return Place(context.session.connection_id, topic.name or topic.topic_id, index)
+
+
+def _produce_partition(
+    job: _Job, name: str, topic: TopicProduceData, data: PartitionProduceData
+) -> PartitionProduceResponse:
+    partition = job.broker.partitions.find(name, data.index)
     if partition is None:
         job.failed = True
         job.broker.metrics.topics.overflow.failed_produce_requests += 1
-        code = job.broker.partitions.why_missing(topic, data.index)
-        return _name_leader(job.broker, topic, _error(data.index, code))
+        code = job.broker.partitions.why_missing(name, data.index)
+        return _name_leader(job.broker, name, _error(data.index, code))
     metrics = partition.metrics
     metrics.produce_requests += 1
     try:
@@ -343,6 +355,8 @@ def _produce_partition(job: _Job, topic: str, data: PartitionProduceData) -> Par
             _check_flags(job, read_header(records), partition)
         if partition.log.settings.validates_schemas:
             _check_schemas(job, partition)
+        if job.broker.refused_writes.kept:
+            job.broker.refused_writes.check(_place(job.context, topic, data.index), records, partition.log.producers)
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         job.failed = True

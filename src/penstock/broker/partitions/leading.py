@@ -93,22 +93,24 @@ class Leading:
         state: PartitionState,
         context: LeaderContext,
         wake_readers: Callable[[], None],
-        pending_isr: tuple[int, ...] | None = None,
+        former: Leading | None = None,
     ) -> None:
-        """`wake_readers` is called when the high watermark has risen. `pending_isr` was asked for in this same state,
-        before this broker was suspended, and may be in force.
+        """`wake_readers` is called when the high watermark has risen. `former` is what this broker kept before it was
+        suspended. An in-sync set that it asked for in this same state may be in force. Its writers still wait: their
+        records are in the log, and nobody has cut them off.
         """
+        pending_isr = former.pending_isr if former is not None and former.state == state else None
         self._log = log
         self._context = context
         self._wake_readers = wake_readers
-        self.state = state
+        self.state: PartitionState = state
         self.epoch_start = log.epoch_file.begin(state.leader_epoch, log.log_end_offset)
         self.maximal_isr = frozenset((*state.isr, *(pending_isr or ())))
-        self.pending_isr = pending_isr  # asked of the controller, and not answered yet
+        self.pending_isr: tuple[int, ...] | None = pending_isr  # asked of the controller, and not answered yet
         self.refusal: Refusal | None = None  # of the last change that was asked for
         self.followers: dict[int, FollowerProgress] = {}
         self.watches: dict[FollowerWatch, None] = {}  # of the fetch sessions of followers
-        self.acknowledgements = Acknowledgements()
+        self.acknowledgements: Acknowledgements = Acknowledgements() if former is None else former.acknowledgements
         self.deletions = Deletions()
         self._meet(state)
         self.raise_high_watermark()
@@ -150,11 +152,15 @@ class Leading:
         for node_id in [each for each in self.followers if each not in state.replicas]:
             del self.followers[node_id]
 
+    def suspend(self) -> None:
+        """Somebody else may lead. Writers wait on: their records are here, so nobody may tell them otherwise."""
+        self.deletions.look_again()
+        self.tell_followers()
+
     def resign(self) -> None:
         """Somebody else leads, or nobody: whoever waits looks for the new leader."""
         self.acknowledgements.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self.deletions.look_again()
-        self.tell_followers()
+        self.suspend()
 
     def tell_followers(self, size: int = 0) -> None:
         """Of bytes that came, or of anything else that they have to hear."""

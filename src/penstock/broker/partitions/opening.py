@@ -68,9 +68,9 @@ def retire(directories: LogDirectories, partition: Partition, now_ms: int) -> No
     """Whoever waits for the partition looks again, and finds it gone."""
     try:
         directories.retire(partition.topic_partition, now_ms)
-        if partition.leading is not None:
-            partition.leading.resign()
-        if partition.waiters:
-            partition.wake_all()
+        leading = partition.leading if partition.suspension is None else partition.suspension.former
+        if leading is not None:
+            leading.resign()
+        partition.wake_all()
     except Exception:  # the others must go nevertheless
         logger.exception("taking %s out of service failed", partition.topic_partition)

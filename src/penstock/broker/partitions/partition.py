@@ -78,29 +78,29 @@ class Partition:
 
     def _take_role(self) -> None:
         state, suspension, self.suspension = self.state, self.suspension, None
+        former = self.leading if suspension is None else suspension.former
         if state.leader != self._context.node_id:
             self._stop_leading()
+            if former is not None:
+                former.resign()
         elif len(state.replicas) == 1:
             self.is_leader = True
             self.log.advance_high_watermark_to_end()
-            leading, self.leading = self.leading, None
-            if leading is not None:  # its followers were taken away
-                leading.acknowledgements.release(self.log.high_watermark, ErrorCode.NONE)
-                leading.resign()
+            self.leading = None
+            if former is not None:  # its followers were taken away
+                former.acknowledgements.release(self.log.high_watermark, ErrorCode.NONE)
+                former.resign()
                 self.wake_all()
         else:
             self.is_leader = True
             if self.leading is None:
-                pending_isr = None if suspension is None else suspension.pending_isr(state)
-                self.leading = Leading(self.log, state, self._context, self.wake_all, pending_isr)
+                self.leading = Leading(self.log, state, self._context, self.wake_all, former)
             else:
                 self.leading.follow(state)
 
     def _stop_leading(self) -> None:
         was_leader, self.is_leader = self.is_leader, False
-        leading, self.leading = self.leading, None
-        if leading is not None:
-            leading.resign()
+        self.leading = None
         if was_leader:
             self.log.epoch_file.forget_empty(self.log.log_end_offset)
             self.wake_all()
@@ -111,6 +111,7 @@ class Partition:
             leading = self.leading
             self._stop_leading()
             if leading is not None:
+                leading.suspend()
                 self.suspension = Suspension(leading)
         elif not self.is_leader:
             self._take_role()

@@ -16,30 +16,25 @@ from __future__ import annotations
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.leading import Leading
-from penstock.cluster.image import PartitionState
 from penstock.replication.progress import NEVER_MS
 
 
 class Suspension:
-    __slots__ = ("_followed_ms", "_former", "_refused")
+    __slots__ = ("_followed_ms", "_refused", "former")
 
     def __init__(self, former: Leading) -> None:
-        self._former = former
+        self.former = former
         self._refused: dict[int, tuple[FollowerWatch, int]] = {}  # by node: its session, and when it was refused
         self._followed_ms: dict[int, int] = {}  # by node: it still followed then
 
     @property
     def other_replicas(self) -> int:
-        return len(self._former.followers)
-
-    def pending_isr(self, state: PartitionState) -> tuple[int, ...] | None:
-        """What was asked for in this state. The answer may have come while nobody led, so it is still open."""
-        return self._former.pending_isr if self._former.state == state else None
+        return len(self.former.followers)
 
     def note_refusal(self, watch: FollowerWatch, broker_epoch: int, now_ms: int) -> None:
         """A follower has fetched at the leader's epoch, and is sent away."""
         node_id = watch.node_id
-        progress = self._former.followers.get(node_id)
+        progress = self.former.followers.get(node_id)
         if progress is None or progress.is_outdated(broker_epoch):
             return
         session, refused_ms = self._refused.get(node_id, (None, NEVER_MS))
@@ -49,5 +44,5 @@ class Suspension:
 
     def last_followed_ms(self) -> list[int]:
         """Of all other members of the largest in-sync set that may be in force."""
-        former = self._former
+        former = self.former
         return [self._followed_ms.get(each, NEVER_MS) for each in former.followers if each in former.maximal_isr]

@@ -163,6 +163,13 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return 0 if entry is None else entry.marker_count
 
+    def is_missing(self, producer_id: int, producer_epoch: int, sequence: int) -> bool:
+        """Whether the log does not have the batch that begins with the sequence, nor any behind it."""
+        entry = self.entries.get(producer_id)
+        if entry is None or entry.producer_epoch < producer_epoch:
+            return True
+        return entry.producer_epoch == producer_epoch and not is_sequence_before(sequence, entry.next_sequence)
+
     def admit(self, header: BatchHeader, origin: Origin, transaction_version: int = 0) -> BatchMetadata | None:
         """None when the batch may be appended; the stored batch when it is one of the last five again; ApiError
         otherwise.
@@ -287,6 +294,11 @@ class ProducerState:
         expired = [key for key, entry in self.entries.items() if _is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self.entries[producer_id]
+
+
+def is_sequence_before(sequence: int, other: int) -> bool:
+    """By the shorter way around: after 2^31-1 comes 0."""
+    return 0 < (other - sequence) & _SEQUENCE_MASK <= _SEQUENCE_MASK // 2
 
 
 def _find_duplicate(entry: ProducerStateEntry, header: BatchHeader) -> BatchMetadata | None:
