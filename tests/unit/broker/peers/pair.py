@@ -18,6 +18,7 @@ from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
+from penstock.protocol.messages.envelope import EnvelopeRequest
 from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
 
 CONTROLLER, OTHER = 1, 2
@@ -59,11 +60,16 @@ def overlay(served: Served, **changes: Any) -> None:
 
 
 class DispatcherLink:
-    """A connection whose other end is a dispatcher."""
+    """A connection whose other end is a dispatcher. `loses` says of a request whether the connection ends with it,
+    after the request was carried out and before it is answered.
+    """
 
-    def __init__(self, served: Served, listener: str = "PLAINTEXT") -> None:
+    def __init__(
+        self, served: Served, listener: str = "PLAINTEXT", loses: Callable[[Message], bool] = lambda _: False
+    ) -> None:
         self._served = served
         self._session = Session("peer", "10.0.0.9", listener)
+        self._loses = loses
         self.is_open = True
 
     def on_lost(self, listener: Callable[[], None]) -> None:
@@ -73,6 +79,9 @@ class DispatcherLink:
         reply = self._served.server.dispatcher.handle(self._session, encode_frame(message, version, "broker"))
         if reply is not None and not isinstance(reply, list):
             reply = await reply
+        if self._loses(message):
+            self.is_open = False
+            raise ConnectionResetError("the answer is lost")
         return decode_reply(reply, message.RESPONSE, version)
 
     async def close(self) -> None:
@@ -85,8 +94,10 @@ class Pair:
         self.other = other
         self.view = View(replace(other.broker.metadata.image, controller_id=CONTROLLER))
         self.is_away = False
+        self.answers_to_lose = 0  # to envelopes
         self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
         self.channel = Controller(OTHER, self.peers, self.view)
+        other.broker.metadata.subscribe(lambda _, new: self.view.publish(topics=new.topics))
         controller.broker.has_peers = other.broker.has_peers = True
         other.broker.forwarding = Forwarding(self.channel, other.broker.slices)
 
@@ -94,10 +105,19 @@ class Pair:
         found = self.view.image.brokers.get(node_id)
         return None if found is None else found.endpoint("PLAINTEXT")
 
+    async def know(self, *names: str) -> None:
+        """Until the second broker knows these topics."""
+        await self.channel.wait_until(lambda: self.other.broker.metadata.image.topics.keys() >= set(names), 10)
+
     async def _connect(self, _endpoint: Endpoint, _client_id: str) -> DispatcherLink:
         if self.is_away:
             raise ConnectionRefusedError("away")
-        return DispatcherLink(self.controller)
+        return DispatcherLink(self.controller, loses=self._loses)
+
+    def _loses(self, message: Message) -> bool:
+        is_lost = isinstance(message, EnvelopeRequest) and self.answers_to_lose > 0
+        self.answers_to_lose -= is_lost
+        return is_lost
 
 
 @asynccontextmanager
