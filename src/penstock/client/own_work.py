@@ -12,8 +12,9 @@ what a second sending meets, and where what is there now is what was asked for:
 
 Whoever knows of topics that were there `before` the first sending (a broker does) rules out what the first sending met
 already. A topic that was not known may have been there even so: images are late. Other changes are the same when they
-are made twice, but for two: DeleteAcls names what it deleted the first time alone, and a second CreateDelegationToken
-makes a second token, which ends unused.
+are made twice, but for three that nobody can tell from a first sending: DeleteAcls names what it deleted the first time
+alone, ElectLeaders says the second time that no election is needed, and a second CreateDelegationToken makes a second
+token, which ends unused.
 
 Questions to brokers are yielded (`settle_by_asking`), so that both kinds of client can ask them.
 """

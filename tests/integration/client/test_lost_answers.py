@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Self
+from typing import Any, NamedTuple, Self, cast
 
 import pytest
 
+import penstock
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.cluster.image import MetadataImage
 from penstock.local_cluster.administration import create_topic, delete_topic
 from penstock.local_cluster.asking import BrokerClients
+from penstock.local_cluster.members import ClusterBroker
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.client.support import WAIT_S, ProxiedBroker, proxied_broker
 
 CONFIG = {"retention.ms": "123456"}
@@ -117,6 +121,53 @@ class TestOfALocalCluster:
                 assert "orders" not in rig.broker.server.broker.metadata.image.topics
 
         with_broker(scene)
+
+
+class ProxiedCluster(penstock.Cluster):
+    """What goes to the controller goes through a proxy; what is looked at does not."""
+
+    proxy_port = 0
+
+    def broker(self, node_id: int) -> ClusterBroker:
+        return cast("ClusterBroker", Through("127.0.0.1", self.proxy_port))
+
+
+class Through(NamedTuple):
+    host: str
+    port: int
+
+
+class TestOfACluster:
+    def test_topic_is_created_when_the_answer_is_lost(self) -> None:
+        async def run(cluster: ProxiedCluster) -> None:
+            real = penstock.Cluster.broker(cluster, cluster.controller_id())
+            async with asyncio.timeout(WAIT_S), TcpProxy(real.port) as proxy:
+                cluster.proxy_port = proxy.port
+                await asyncio.to_thread(cluster.create_topic, "first")  # the connection is kept
+                proxy.hold_answers()
+                asked = asyncio.ensure_future(asyncio.to_thread(cluster.create_topic, "orders", 2, 2))
+                await asyncio.to_thread(wait_for_topic, (real.host, real.port), "orders")
+                proxy.reset()
+                proxy.heal()
+                await asked
+                assert all(state and state.topics["orders"] == 2 for state in cluster.states().values())
+
+        with ProxiedCluster(2, store="memory") as cluster:
+            asyncio.run(run(cluster))
+
+
+def wait_for_topic(address: tuple[str, int], name: str) -> None:
+    clients = BrokerClients()
+
+    def look() -> None:
+        state = clients.read_state(address)
+        if state is None or name not in state.topics:
+            raise LookupError(name)
+
+    try:
+        Retrying(RetryPolicy(WAIT_S, 0.02, 0.02)).run(look, LookupError, lambda _: Outlook.PASSING)
+    finally:
+        clients.close()
 
 
 def creation(name: str, partitions: int = 2) -> CreateTopicsRequest:

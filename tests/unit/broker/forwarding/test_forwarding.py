@@ -16,14 +16,20 @@ from penstock.broker.forwarding.refusals import refuse
 from penstock.broker.session import ANONYMOUS, Principal, RequestContext, Session, UnanswerableError
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import encode_response_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs as full_messages
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from penstock.protocol.messages.envelope import EnvelopeRequest
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -35,6 +41,7 @@ from tests.unit.broker.peers.pair import Pair, pair
 from tests.unit.broker.served import encode_frame
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+LOST = ConnectionResetError("the answer is lost")
 
 
 def with_pair(directory: Path, scene: Callable[[Pair], Awaitable[None]]) -> None:
@@ -158,7 +165,7 @@ class TestLostAnswers:
     @pytest.mark.parametrize("version", [2, 5, 7])
     def test_topic_is_created_when_the_answer_is_lost(self, tmp_path: Path, version: int) -> None:
         async def scene(both: Pair) -> None:
-            both.answers_to_lose = 1
+            both.disturbances = [LOST]
             answer = await both.other.ask(creation("orders"), version)
             undisturbed = await both.other.ask(creation("payments"), version)
             (made,), (usual,) = answer.topics, undisturbed.topics
@@ -172,11 +179,25 @@ class TestLostAnswers:
 
         with_pair(tmp_path, scene)
 
+    def test_topic_is_created_when_the_controller_was_not_sure(self, tmp_path: Path) -> None:
+        """It lost its store while it wrote, and cannot tell whether the topic was made."""
+
+        async def scene(both: Pair) -> None:
+            unsure = CreateTopicsResponse(
+                topics=[CreatableTopicResult(name="orders", error_code=ErrorCode.NOT_CONTROLLER)]
+            )
+            data = encode_response_header(0, flexible=True) + encode(unsure, 7)
+            both.disturbances = [EnvelopeResponse(response_data=data)]
+            answer = await both.other.ask(creation("orders"), 7)
+            assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
+
+        with_pair(tmp_path, scene)
+
     def test_topic_exists_when_it_was_there_before_the_request(self, tmp_path: Path) -> None:
         async def scene(both: Pair) -> None:
             await both.other.ask(creation("orders"), 7)
             await both.know("orders")
-            both.answers_to_lose = 1
+            both.disturbances = [LOST]
             answer = await both.other.ask(creation("orders", "new"), 7)
             assert {each.name: each.error_code for each in answer.topics} == {
                 "orders": ErrorCode.TOPIC_ALREADY_EXISTS,
@@ -189,7 +210,7 @@ class TestLostAnswers:
     def test_topic_is_deleted_when_the_answer_is_lost(self, tmp_path: Path, version: int) -> None:
         async def scene(both: Pair) -> None:
             await both.other.ask(creation("orders"), 7)
-            both.answers_to_lose = 1
+            both.disturbances = [LOST]
             answer = await both.other.ask(deletion("orders"), version)
             assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
             again = await both.other.ask(deletion("orders"), version)
@@ -200,7 +221,7 @@ class TestLostAnswers:
     def test_topic_is_deleted_by_its_id_when_the_answer_is_lost(self, tmp_path: Path) -> None:
         async def scene(both: Pair) -> None:
             (made,) = (await both.other.ask(creation("orders"), 7)).topics
-            both.answers_to_lose = 1
+            both.disturbances = [LOST]
             request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=made.topic_id)])
             answer = await both.other.ask(request, 6)
             assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
@@ -211,7 +232,7 @@ class TestLostAnswers:
         async def scene(both: Pair) -> None:
             await both.other.ask(creation("orders", "as-it-is"), 7)
             await both.know("orders", "as-it-is")
-            both.answers_to_lose = 1
+            both.disturbances = [LOST]
             request = CreatePartitionsRequest(
                 topics=[
                     CreatePartitionsTopic(name="orders", count=3, assignments=None),

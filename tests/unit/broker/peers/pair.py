@@ -60,16 +60,16 @@ def overlay(served: Served, **changes: Any) -> None:
 
 
 class DispatcherLink:
-    """A connection whose other end is a dispatcher. `loses` says of a request whether the connection ends with it,
-    after the request was carried out and before it is answered.
+    """A connection whose other end is a dispatcher. `disturb` is called when a request was carried out and before it
+    is answered: it may raise, which ends the connection, or give another answer.
     """
 
     def __init__(
-        self, served: Served, listener: str = "PLAINTEXT", loses: Callable[[Message], bool] = lambda _: False
+        self, served: Served, listener: str = "PLAINTEXT", disturb: Callable[[Message], Any] = lambda _: None
     ) -> None:
         self._served = served
         self._session = Session("peer", "10.0.0.9", listener)
-        self._loses = loses
+        self._disturb = disturb
         self.is_open = True
 
     def on_lost(self, listener: Callable[[], None]) -> None:
@@ -79,10 +79,11 @@ class DispatcherLink:
         reply = self._served.server.dispatcher.handle(self._session, encode_frame(message, version, "broker"))
         if reply is not None and not isinstance(reply, list):
             reply = await reply
-        if self._loses(message):
+        try:
+            return self._disturb(message) or decode_reply(reply, message.RESPONSE, version)
+        except OSError:
             self.is_open = False
-            raise ConnectionResetError("the answer is lost")
-        return decode_reply(reply, message.RESPONSE, version)
+            raise
 
     async def close(self) -> None:
         self.is_open = False
@@ -94,7 +95,7 @@ class Pair:
         self.other = other
         self.view = View(replace(other.broker.metadata.image, controller_id=CONTROLLER))
         self.is_away = False
-        self.answers_to_lose = 0  # to envelopes
+        self.disturbances: list[OSError | Message] = []  # instead of the next answers to envelopes
         self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
         self.channel = Controller(OTHER, self.peers, self.view)
         other.broker.metadata.subscribe(lambda _, new: self.view.publish(topics=new.topics))
@@ -112,12 +113,15 @@ class Pair:
     async def _connect(self, _endpoint: Endpoint, _client_id: str) -> DispatcherLink:
         if self.is_away:
             raise ConnectionRefusedError("away")
-        return DispatcherLink(self.controller, loses=self._loses)
+        return DispatcherLink(self.controller, disturb=self._disturb)
 
-    def _loses(self, message: Message) -> bool:
-        is_lost = isinstance(message, EnvelopeRequest) and self.answers_to_lose > 0
-        self.answers_to_lose -= is_lost
-        return is_lost
+    def _disturb(self, message: Message) -> Message | None:
+        if not isinstance(message, EnvelopeRequest) or not self.disturbances:
+            return None
+        disturbance = self.disturbances.pop(0)
+        if isinstance(disturbance, OSError):
+            raise disturbance
+        return disturbance
 
 
 @asynccontextmanager
