@@ -138,10 +138,10 @@ class TopicCreation:
         return errors
 
     async def _learn(self, controller: Controller, names: Sequence[str]) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _LEARNING_TIMEOUT_S
-        while any(name not in self._metadata.image.topics for name in names) and loop.time() < deadline:
-            await controller.next_image(deadline - loop.time())
+        def are_known() -> bool:
+            return all(name in self._metadata.image.topics for name in names)
+
+        await controller.wait_until(are_known, _LEARNING_TIMEOUT_S)
 
 
 # What whoever uses a topic is told. A topic that has to wait, because its client has used its quota up or because the

@@ -16,18 +16,21 @@ answered, and the answer says why not). All but ApiError are OSErrors.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Self
 
 from penstock.client.addresses import Address
 from penstock.client.connection import REQUEST_TIMEOUT_S, LoginRefusedError
+from penstock.client.own_work import settle_by_asking
 from penstock.client.reaching.answers import CONTROLLER_MOVED, COORDINATOR_MOVED, LEADER_MOVED, NOWHERE, has_code
 from penstock.client.reaching.attempts import Attempts, BrokersUnreachableError, MovedError
 from penstock.client.reaching.guide import Guide, metadata_request
 from penstock.client.reaching.links import Link, Links
 from penstock.client.reaching.topology import Topology
 from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.client.sendings import Sendings
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata import MetadataResponse
@@ -55,10 +58,10 @@ class _Route(NamedTuple):
 
 
 class Brokers:
-    """`retry=True` says that the request may be sent a second time: it is idempotent. Without it, a request is sent
-    again only where it was not executed: the connection failed before the request was sent, or a coordinator or
-    controller answers that it is none (any more). `timeout_s` is for the whole of the call; a call that names none has
-    that of the constructor.
+    """`retry=True` says that the request may be sent a second time: it is idempotent, or `own_work` knows what the
+    second answer means. Without it, a request is sent again only where the connection failed before the request was
+    sent, or a coordinator or controller answers that it is none (any more). `timeout_s` is for the whole of the call; a
+    call that names none has that of the constructor.
     """
 
     def __init__(
@@ -98,12 +101,17 @@ class Brokers:
         return await self._ask(message, _Route(connect, self._forget_nodes, NOWHERE), timeout_s, retry)
 
     async def ask_controller(self, message: Message, *, timeout_s: float | None = None, retry: bool = False) -> Any:
-        """An answer that has NOT_CONTROLLER anywhere is followed up until the time is over, and returned then."""
+        """An answer that has NOT_CONTROLLER anywhere is followed up until the time is over, and returned then. A change
+        that was sent twice, and finds its own work the second time, is answered as if it had been sent once."""
 
         async def connect() -> Link:
             return await self._links.get(await self._guide.controller())
 
-        return await self._ask(message, _Route(connect, self._forget_controller, CONTROLLER_MOVED), timeout_s, retry)
+        route, sendings = _Route(connect, self._forget_controller, CONTROLLER_MOVED), Sendings()
+        answer = await self._ask(message, route, timeout_s, retry, sendings)
+        if sendings.may_be_done:
+            await self._settle(message, answer, route)
+        return answer
 
     async def ask_leader(
         self,
@@ -212,8 +220,16 @@ class Brokers:
 
     # ------------------------------------------------------------------------------------ asking
 
-    async def _ask(self, message: Message, route: _Route, timeout_s: float | None, retry: bool) -> Any:
-        attempts = self._attempts(type(message).__name__.removesuffix("Request"), retry=retry)
+    async def _ask(
+        self,
+        message: Message,
+        route: _Route,
+        timeout_s: float | None,
+        retry: bool,
+        sendings: Sendings | None = None,
+    ) -> Any:
+        sendings = Sendings() if sendings is None else sendings
+        attempts = self._attempts(type(message).__name__.removesuffix("Request"), retry=retry, sendings=sendings)
 
         async def attempt() -> Any:
             try:
@@ -222,14 +238,22 @@ class Brokers:
                 route.forget()
                 raise
             if route.moved and has_code(answer, route.moved):
+                sendings.refused(route.moved)
                 route.forget()
                 raise MovedError(answer)
             return answer
 
         return await attempts.run(attempt, self.timeout_s if timeout_s is None else timeout_s)
 
-    def _attempts(self, subject: str, *, retry: bool) -> Attempts:
-        return Attempts(subject, retry=retry, patience_s=self._patience_s)
+    async def _settle(self, message: Message, answer: Message, route: _Route) -> None:
+        steps = settle_by_asking(message, answer)
+        with contextlib.suppress(StopIteration):
+            question = next(steps)
+            while True:
+                question = steps.send(await self._ask(question, route, None, retry=True))
+
+    def _attempts(self, subject: str, *, retry: bool, sendings: Sendings | None = None) -> Attempts:
+        return Attempts(subject, retry=retry, patience_s=self._patience_s, sendings=sendings)
 
     def _forget_nodes(self) -> None:
         self._guide.topology.nodes = {}

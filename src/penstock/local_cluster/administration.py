@@ -1,12 +1,15 @@
-"""Topics of a cluster, made and deleted by its controller. A controller that goes meanwhile is no error."""
+"""Topics of a cluster, made and deleted by its controller. A controller that goes meanwhile is no error: the next one
+is asked, and finds what the one before has done (`client.own_work`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TypeVar
 
 from penstock.client.addresses import Address
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.sendings import Sendings
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.local_cluster.asking import BrokerClients
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -26,7 +29,9 @@ _TIMEOUT_S = 30.0
 _PATIENCE = RetryPolicy(_TIMEOUT_S, 0.05, 0.5)
 _BROKERS_DEFAULT = -1
 # The controller moved, or is not sure of its place: another attempt reaches the next one.
-_PASSING = frozenset({ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+CONTROLLER_AWAY = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE}
+)
 
 
 def create_topic(
@@ -44,18 +49,19 @@ def create_topic(
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in as_properties(config).items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=int(_TIMEOUT_S * 1000))
-    attempts = Retrying(_PATIENCE)
+    sendings = Sendings()
 
     def create() -> None:
-        (result,) = clients.ask(find_controller(), request, CreateTopicsResponse, _TIMEOUT_S).topics
-        is_our_own = result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and attempts.attempts > 0
-        if result.error_code and not is_our_own:
+        (result,) = clients.ask(find_controller(), request, CreateTopicsResponse, _TIMEOUT_S, sendings).topics
+        if result.error_code:
+            sendings.refused([result.error_code])
             raise ApiError(ErrorCode(result.error_code), result.error_message)
 
-    _run(attempts, create)
+    ask_patiently(create, _PATIENCE)
 
 
 def delete_topic(clients: BrokerClients, find_controller: FindController, name: str) -> None:
+    """A topic that is not there is no error."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=int(_TIMEOUT_S * 1000)
     )
@@ -65,13 +71,16 @@ def delete_topic(clients: BrokerClients, find_controller: FindController, name: 
         if result.error_code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
             raise ApiError(ErrorCode(result.error_code), result.error_message)
 
-    _run(Retrying(_PATIENCE), delete)
+    ask_patiently(delete, _PATIENCE)
 
 
-def _run(attempts: Retrying, work: Callable[[], Result]) -> Result:
-    return attempts.run(work, (OSError, ApiError), _judge)
+def ask_patiently(
+    work: Callable[[], Result], policy: RetryPolicy, passing: Container[ErrorCode] = CONTROLLER_AWAY
+) -> Result:
+    """`work` again while nobody answers, or the answer is one of these."""
 
+    def judge(error: Exception) -> Outlook:
+        is_final = isinstance(error, ApiError) and error.code not in passing
+        return Outlook.FINAL if is_final else Outlook.PASSING
 
-def _judge(error: Exception) -> Outlook:
-    is_final = isinstance(error, ApiError) and error.code not in _PASSING
-    return Outlook.FINAL if is_final else Outlook.PASSING
+    return Retrying(policy).run(work, (OSError, ApiError), judge)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.client.addresses import Address
 from penstock.client.move_requests import read_moves
+from penstock.client.own_work import settle_by_asking
 from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.client.sendings import Sendings
 from penstock.client.versioned import VersionedClient
 from penstock.local_cluster.state import ClusterState
 from penstock.protocol.errors import ApiError
@@ -49,16 +52,38 @@ class BrokerClients:
             return state
 
     def ask(
-        self, address: Address, request: Message, response: type[Response], timeout_s: float = ANSWER_TIMEOUT_S
+        self,
+        address: Address,
+        request: Message,
+        response: type[Response],
+        timeout_s: float = ANSWER_TIMEOUT_S,
+        sendings: Sendings | None = None,
     ) -> Response:
         """OSError when no answer comes. A kept connection may be that of a broker which was restarted: then the
-        question is asked once more.
+        question is asked once more. A change that was sent twice, or before with these `sendings`, and finds its own
+        work is answered as if it had been sent once.
         """
+        sendings = Sendings() if sendings is None else sendings
+        answer = self._ask(address, request, response, timeout_s, sendings)
+        if sendings.may_be_done:
+            self._settle(address, request, answer)
+        return answer
+
+    def _settle(self, address: Address, request: Message, answer: Message) -> None:
+        steps = settle_by_asking(request, answer)
+        with contextlib.suppress(StopIteration):
+            question = next(steps)
+            while True:
+                question = steps.send(self._ask(address, question, question.RESPONSE, ANSWER_TIMEOUT_S, Sendings()))
+
+    def _ask(
+        self, address: Address, request: Message, response: type[Response], timeout_s: float, sendings: Sendings
+    ) -> Response:
         with self._turn:
             kept = self._clients.pop(address, None)
             if kept is not None:
                 try:
-                    return self._ask_over(kept, request, response, timeout_s)
+                    return self._ask_over(kept, request, response, timeout_s, sendings)
                 except ConnectionError:
                     pass
             client = VersionedClient.open(
@@ -69,14 +94,21 @@ class BrokerClients:
                 security=self.load_security(),
                 answer_timeout_s=ANSWER_TIMEOUT_S,
             )
-            return self._ask_over(client, request, response, timeout_s)
+            return self._ask_over(client, request, response, timeout_s, sendings)
 
     def _ask_over(
-        self, client: VersionedClient, request: Message, response: type[Response], timeout_s: float
+        self,
+        client: VersionedClient,
+        request: Message,
+        response: type[Response],
+        timeout_s: float,
+        sendings: Sendings,
     ) -> Response:
         try:
             answer = client.request(request, response, timeout_s=timeout_s)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError):
+                sendings.lost()
             client.close()
             raise
         self._clients[client.address] = client

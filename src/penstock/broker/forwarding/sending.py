@@ -4,7 +4,9 @@ The request travels in an Envelope, in the version that the client chose, with t
 go wrong, and what the client is told:
 
 - The controller is away, or has just changed: the broker tries again within the request's own time. Then
-  REQUEST_TIMED_OUT. As in Kafka, a request may be carried out twice if an answer is lost.
+  REQUEST_TIMED_OUT. As in Kafka (NodeToControllerRequestThread), a request is sent again if its answer is lost. Kafka's
+  clients are told then that a topic exists which they have made; here `Sendings` knows of it, and `handlers.brokers`
+  recognises what the first sending has done.
 - The controller does not serve the client's version: the connection closes, as for any version that is not served.
 - The controller refuses the envelope: the brokers are not set up rightly, which the client cannot help. The log says
   what it was, the client is told UNKNOWN_SERVER_ERROR.
@@ -13,6 +15,7 @@ go wrong, and what the client is told:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from penstock.broker.forwarding.envelopes import encode_address, encode_principal
 from penstock.broker.forwarding.refusals import refuse
@@ -20,6 +23,7 @@ from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.peers import PeerUnavailableError
 from penstock.broker.session import RequestContext, UnanswerableError
 from penstock.broker.slices import Slices, Work
+from penstock.client.sendings import Sendings
 from penstock.protocol.codec import decode_in_slices, encode_in_slices
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.framing import decode_response_header, encode_request_header
@@ -35,6 +39,8 @@ _SHORTEST_TIMEOUT_S = 1.0
 _LONGEST_TIMEOUT_S = 60.0
 # Apart from what brokers ask for themselves: a large request of a client must not delay an in-sync change.
 _CHANNEL = "forwarding"
+# Images follow the controller's answers within milliseconds.
+_LEARNING_TIMEOUT_S = 5.0
 
 
 class Forwarding:
@@ -46,19 +52,27 @@ class Forwarding:
         """Whether a request goes to another broker. A request that came in an envelope never goes further."""
         return not self._controller.is_here and not context.session.is_forwarded
 
-    async def forward(self, context: RequestContext, request: Message) -> Message | None:
+    async def forward(
+        self, context: RequestContext, request: Message, sendings: Sendings | None = None
+    ) -> Message | None:
         """The controller's response, or one that says what went wrong. None when this broker has become the
         controller."""
         envelope = await self._wrap(context, request)
+        sendings = Sendings() if sendings is None else sendings
 
         async def read(answer: EnvelopeResponse) -> Message | None:
-            return await self._read(context, request, answer)
+            return await self._read(context, request, answer, sendings)
 
+        timeout_s = _timeout_s(request)
         try:
-            return await self._controller.ask(envelope, read, timeout_s=_timeout_s(request), channel=_CHANNEL)
+            return await self._controller.ask(envelope, read, timeout_s=timeout_s, channel=_CHANNEL, sendings=sendings)
         except PeerUnavailableError as error:
             logger.warning("%s was not forwarded: %s", type(request).__name__, error)
             return refuse(request, ErrorCode.REQUEST_TIMED_OUT, describe(ErrorCode.REQUEST_TIMED_OUT))
+
+    async def learn(self, is_known: Callable[[], bool]) -> None:
+        """Waits for the image that the controller's answer is of, but not for long."""
+        await self._controller.wait_until(is_known, _LEARNING_TIMEOUT_S)
 
     async def _wrap(self, context: RequestContext, request: Message) -> EnvelopeRequest:
         version = context.api_version
@@ -71,7 +85,9 @@ class Forwarding:
             client_host_address=encode_address(context.client_host),
         )
 
-    async def _read(self, context: RequestContext, request: Message, answer: EnvelopeResponse) -> Message | None:
+    async def _read(
+        self, context: RequestContext, request: Message, answer: EnvelopeResponse, sendings: Sendings
+    ) -> Message | None:
         """None where the answer is that of a broker which is not the controller."""
         name = type(request).__name__
         if answer.error_code == ErrorCode.NOT_CONTROLLER:
@@ -88,7 +104,10 @@ class Forwarding:
         except (ApiError, ValueError, IndexError):
             logger.exception("the controller's answer to %s cannot be read", name)
             return refuse(request, ErrorCode.UNKNOWN_SERVER_ERROR, describe(ErrorCode.UNKNOWN_SERVER_ERROR))
-        return None if await self._slices.run(_names_error(response, ErrorCode.NOT_CONTROLLER)) else response
+        if await self._slices.run(_names_error(response, ErrorCode.NOT_CONTROLLER)):
+            sendings.refused([ErrorCode.NOT_CONTROLLER])
+            return None
+        return response
 
 
 def _timeout_s(request: Message) -> float:

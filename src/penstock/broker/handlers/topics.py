@@ -83,7 +83,7 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     )
     response = CreateTopicsResponse(throttle_time_ms=charge.settle())
     async for result in broker.slices.each(results):
-        response.topics.append(_created(broker, context, result))
+        response.topics.append(describe_created(broker, context, result))
     code, message = ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."
     response.topics += [
         CreatableTopicResult(name=name, error_code=code, error_message=message) for name in dict.fromkeys(refused)
@@ -133,7 +133,7 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def _created(broker: Broker, context: RequestContext, result: CreateTopicResult) -> CreatableTopicResult:
+def describe_created(broker: Broker, context: RequestContext, result: CreateTopicResult) -> CreatableTopicResult:
     topic = result.topic
     if topic is None:
         return CreatableTopicResult(name=result.name, error_code=result.code, error_message=result.message)

@@ -14,6 +14,10 @@ class PeerUnavailableError(Exception):
     """The other broker is not known, cannot be reached, did not answer in time, or does not serve the request."""
 
 
+class AnswerLostError(PeerUnavailableError):
+    """The request was sent, and no answer came: it may have been carried out."""
+
+
 class Ask(Protocol):
     """The response, an object of `request.RESPONSE`. Raises PeerUnavailableError. Requests of one channel are answered
     in order, so those that may wait long have a channel of their own.

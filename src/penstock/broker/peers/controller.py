@@ -10,7 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
+from penstock.broker.peers.asking import AnswerLostError
 from penstock.broker.peers.peers import SHARED, Peers, PeerUnavailableError
+from penstock.client.sendings import Sendings
 from penstock.cluster.image import NO_CONTROLLER, MetadataImage
 from penstock.protocol.message import Message
 
@@ -52,12 +54,13 @@ class Controller:
         *,
         timeout_s: float,
         channel: str = SHARED,
+        sendings: Sendings | None = None,
     ) -> Result | None:
         """What `accept` makes of the answer. `accept` returns None for an answer of a broker that is no controller, and
         another attempt follows.
 
         None when this broker has become the controller: the caller does the work itself. Raises PeerUnavailableError
-        when the time is up. The request may have been carried out even so, and more than once.
+        when the time is up. The request may have been carried out even so, and more than once: `sendings` knows.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -75,6 +78,8 @@ class Controller:
                     reason = f"broker {image.controller_id} is not the controller any more"
                 except PeerUnavailableError as error:
                     reason = str(error)
+                    if sendings is not None and isinstance(error, AnswerLostError):
+                        sendings.lost()
             remaining_s = deadline - loop.time()
             if remaining_s <= 0:
                 raise PeerUnavailableError(f"no answer of a controller within {timeout_s:g} s: {reason}")
@@ -90,6 +95,13 @@ class Controller:
         await asyncio.wait([waiting], timeout=timeout_s)
         if not waiting.done():
             self._waiting.remove(waiting)
+
+    async def wait_until(self, is_known: Callable[[], bool], timeout_s: float) -> None:
+        """Looks at each new image, at most so long."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while not is_known() and loop.time() < deadline:
+            await self.next_image(deadline - loop.time())
 
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, []

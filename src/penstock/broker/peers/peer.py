@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from penstock.broker.peers.asking import PeerUnavailableError
+from penstock.broker.peers.asking import AnswerLostError, PeerUnavailableError
 from penstock.client.versioned import UnservedApiError, choose_version
 from penstock.core.listeners import Endpoint
 from penstock.protocol.errors import ErrorCode
@@ -63,12 +63,13 @@ class Peer:
         return version
 
     async def request(self, message: Message, timeout_s: float) -> Any:
-        """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends."""
+        """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends, and
+        AnswerLostError is raised."""
         version = self.version_of(type(message))
         try:
             return await self._link.request(message, version, timeout_s=timeout_s)
         except (TimeoutError, OSError) as error:
-            raise PeerUnavailableError(f"broker {self.node_id}: {error}") from error
+            raise AnswerLostError(f"broker {self.node_id}: {error}") from error
 
     async def close(self) -> None:
         await self._link.close()

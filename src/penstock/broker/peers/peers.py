@@ -18,6 +18,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, NamedTuple
 
+from penstock.broker.peers.asking import AnswerLostError
 from penstock.broker.peers.peer import Connect, Link, Peer, PeerUnavailableError, ask_versions
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.core.listeners import Endpoint
@@ -87,8 +88,8 @@ class Peers:
     async def ask(self, node_id: int, request: Message, *, timeout_s: float, channel: str = SHARED) -> Any:
         """The response, an object of `request.RESPONSE`, asked for in the highest version that both brokers know.
 
-        Raises PeerUnavailableError when there is no such broker, no connection, or no answer in time. The request may
-        have been carried out even so.
+        Raises PeerUnavailableError when there is no such broker, no connection, or no answer in time. The last is
+        AnswerLostError: the request may have been carried out even so.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
@@ -104,7 +105,7 @@ class Peers:
             async with asyncio.timeout(remaining_s):
                 return await asyncio.shield(asked)
         except TimeoutError as error:
-            raise PeerUnavailableError(f"broker {node_id} did not answer within {timeout_s:g} s") from error
+            raise AnswerLostError(f"broker {node_id} did not answer within {timeout_s:g} s") from error
 
     async def open(self, node_id: int, name: str) -> Peer:
         """A connection of its own, which its owner closes. `name` shows in the client id. Raises

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.client.connection import LoginRefusedError
 from penstock.client.reaching.links import ClientClosedError, Link, NobodyAnswersError, NotSentError
+from penstock.client.sendings import Sendings
 from penstock.client.versioned import UnservedApiError
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
 from penstock.protocol.message import Message
@@ -35,18 +36,20 @@ class MovedError(Exception):
 
 class Attempts:
     """`retry` allows a second try of a request that may have been executed. While none of the brokers can be reached,
-    tries end after `patience_s`, before the time of the call is over.
+    tries end after `patience_s`, before the time of the call is over. `sendings` is told of answers that are lost.
     """
 
-    def __init__(self, subject: str, *, retry: bool, patience_s: float | None = None) -> None:
+    def __init__(
+        self, subject: str, *, retry: bool, patience_s: float | None = None, sendings: Sendings | None = None
+    ) -> None:
         self._subject = subject
+        self._sendings = Sendings() if sendings is None else sendings
         self._retry = retry
         self._patience_s = patience_s
         self._alone_since: float | None = None  # no broker was there
         self._pause_s = FIRST_PAUSE_S
         self._failure: Exception | None = None
         self._unknown_until: float | None = None
-        self._is_sent = False
         self._waits_for: tuple[Link, int] | None = None
 
     async def run(self, attempt: Callable[[], Awaitable[T]], timeout_s: float) -> T | Any:
@@ -54,7 +57,6 @@ class Attempts:
         try:
             async with asyncio.timeout(timeout_s) as limit:
                 while True:
-                    self._is_sent = False
                     try:
                         return await attempt()
                     except (OSError, ApiError, MovedError) as error:
@@ -72,11 +74,12 @@ class Attempts:
     async def ask(self, link: Link, message: Message) -> Any:
         """One request. `run` knows by this whether it was sent, and which broker did not answer."""
         self._waits_for = link, link.answers
-        self._is_sent = True
         try:
             answer = await (await link.begin(message))
         except NotSentError:
-            self._is_sent = False
+            raise
+        except OSError:
+            self._sendings.lost()
             raise
         self._waits_for = None
         return answer
@@ -88,7 +91,7 @@ class Attempts:
         if isinstance(error, LoginRefusedError | ClientClosedError | UnservedApiError):
             return False
         if isinstance(error, OSError):
-            return self._retry or not self._is_sent
+            return self._retry or not self._sendings.is_lost
         if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             now = asyncio.get_running_loop().time()
             if self._unknown_until is None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from penstock.client.move_requests import build_directory_moves, build_reassignment
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retrying import RetryPolicy
 from penstock.cluster.levels import FEATURE
 from penstock.core.config.keys.throttles import ALL_REPLICAS, REPLICATION_RATES, THROTTLED_REPLICAS
+from penstock.local_cluster.administration import CONTROLLER_AWAY, ask_patiently
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
@@ -45,16 +46,8 @@ Moves = Mapping[Where, Sequence[int] | None]
 _TIMEOUT_S = 30.0
 _PATIENCE = RetryPolicy(60.0, 0.05, 0.5)
 _POLL_S = 0.05
-# The controller moved, or is not sure of its place; a broker of the target is on its way back.
-_PASSING = frozenset(
-    {
-        ErrorCode.NOT_CONTROLLER,
-        ErrorCode.REQUEST_TIMED_OUT,
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.BROKER_NOT_AVAILABLE,
-        ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-    }
-)
+# A broker of the target is on its way back.
+_PASSING = CONTROLLER_AWAY | {ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 _PREFERRED = 0
 _TOPIC, _BROKER = 2, 4
 _SET, _DELETE = 0, 1
@@ -216,9 +209,4 @@ def _check(codes: Iterable[tuple[int, str | None]], *harmless: ErrorCode) -> Non
 
 
 def _try(work: Callable[[], Result]) -> Result:
-    return Retrying(_PATIENCE).run(work, (OSError, ApiError), _judge)
-
-
-def _judge(error: Exception) -> Outlook:
-    is_final = isinstance(error, ApiError) and error.code not in _PASSING
-    return Outlook.FINAL if is_final else Outlook.PASSING
+    return ask_patiently(work, _PATIENCE, _PASSING)

@@ -85,7 +85,7 @@ async def _create(brokers: Brokers, settings: TopicSettings) -> None:
         configs=[CreatableTopicConfig(name=_POLICY, value="compact")],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATION_MS, validate_only=False)
-    answer = await brokers.ask_controller(request)
+    answer = await brokers.ask_controller(request, retry=True)
     (result,) = answer.topics
     if result.error_code == ErrorCode.NONE:
         logger.info("created the topic of the registry", extra={"topic": settings.name, "replication_factor": factor})

@@ -16,14 +16,20 @@ from penstock.broker.forwarding.refusals import refuse
 from penstock.broker.session import ANONYMOUS, Principal, RequestContext, Session, UnanswerableError
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
+from penstock.protocol.framing import encode_response_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs as full_messages
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from penstock.protocol.messages.envelope import EnvelopeRequest
+from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -35,6 +41,7 @@ from tests.unit.broker.peers.pair import Pair, pair
 from tests.unit.broker.served import encode_frame
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
+LOST = ConnectionResetError("the answer is lost")
 
 
 def with_pair(directory: Path, scene: Callable[[Pair], Awaitable[None]]) -> None:
@@ -48,6 +55,11 @@ def with_pair(directory: Path, scene: Callable[[Pair], Awaitable[None]]) -> None
 def creation(*names: str, timeout_ms: int = 10_000) -> CreateTopicsRequest:
     topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
     return CreateTopicsRequest(topics=topics, timeout_ms=timeout_ms)
+
+
+def deletion(*names: str) -> DeleteTopicsRequest:
+    topics = [DeleteTopicState(name=name) for name in names]
+    return DeleteTopicsRequest(topics=topics, topic_names=list(names), timeout_ms=10_000)
 
 
 def setting(resource_type: int, name: str, key: str, value: str) -> AlterConfigsResource:
@@ -141,6 +153,108 @@ class TestFromTheClient:
             both.view.publish(controller_id=2)
             # The metadata of this test's second broker never became the controller's; so the handler ran here.
             assert [topic.error_code for topic in (await asked).topics] == [ErrorCode.NOT_CONTROLLER]
+
+        with_pair(tmp_path, scene)
+
+
+class TestLostAnswers:
+    """The controller has done what it was asked, and the connection ends before it says so: the request is sent again,
+    and finds its own work.
+    """
+
+    @pytest.mark.parametrize("version", [2, 5, 7])
+    def test_topic_is_created_when_the_answer_is_lost(self, tmp_path: Path, version: int) -> None:
+        async def scene(both: Pair) -> None:
+            both.disturbances = [LOST]
+            answer = await both.other.ask(creation("orders"), version)
+            undisturbed = await both.other.ask(creation("payments"), version)
+            (made,), (usual,) = answer.topics, undisturbed.topics
+            assert (made.error_code, made.error_message) == (ErrorCode.NONE, usual.error_message)
+            topic = both.controller.broker.metadata.image.topics["orders"]
+            assert made.topic_id == (topic.topic_id if version == 7 else usual.topic_id)
+            assert (made.num_partitions, made.replication_factor) == (usual.num_partitions, usual.replication_factor)
+            assert made.configs == usual.configs
+            again = await both.other.ask(creation("orders"), version)
+            assert [each.error_code for each in again.topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
+
+        with_pair(tmp_path, scene)
+
+    def test_topic_is_created_when_the_controller_was_not_sure(self, tmp_path: Path) -> None:
+        """It lost its store while it wrote, and cannot tell whether the topic was made."""
+
+        async def scene(both: Pair) -> None:
+            unsure = CreateTopicsResponse(
+                topics=[CreatableTopicResult(name="orders", error_code=ErrorCode.NOT_CONTROLLER)]
+            )
+            data = encode_response_header(0, flexible=True) + encode(unsure, 7)
+            both.disturbances = [EnvelopeResponse(response_data=data)]
+            answer = await both.other.ask(creation("orders"), 7)
+            assert [each.error_code for each in answer.topics] == [ErrorCode.NONE]
+
+        with_pair(tmp_path, scene)
+
+    def test_topic_exists_when_it_was_there_before_the_request(self, tmp_path: Path) -> None:
+        async def scene(both: Pair) -> None:
+            await both.other.ask(creation("orders"), 7)
+            await both.know("orders")
+            both.disturbances = [LOST]
+            answer = await both.other.ask(creation("orders", "new"), 7)
+            assert {each.name: each.error_code for each in answer.topics} == {
+                "orders": ErrorCode.TOPIC_ALREADY_EXISTS,
+                "new": ErrorCode.NONE,
+            }
+
+        with_pair(tmp_path, scene)
+
+    @pytest.mark.parametrize("version", [1, 5, 6])
+    def test_topic_is_deleted_when_the_answer_is_lost(self, tmp_path: Path, version: int) -> None:
+        async def scene(both: Pair) -> None:
+            await both.other.ask(creation("orders"), 7)
+            both.disturbances = [LOST]
+            answer = await both.other.ask(deletion("orders"), version)
+            assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
+            again = await both.other.ask(deletion("orders"), version)
+            assert [each.error_code for each in again.responses] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+        with_pair(tmp_path, scene)
+
+    def test_topic_is_deleted_by_its_id_when_the_answer_is_lost(self, tmp_path: Path) -> None:
+        async def scene(both: Pair) -> None:
+            (made,) = (await both.other.ask(creation("orders"), 7)).topics
+            both.disturbances = [LOST]
+            request = DeleteTopicsRequest(topics=[DeleteTopicState(topic_id=made.topic_id)])
+            answer = await both.other.ask(request, 6)
+            assert [each.error_code for each in answer.responses] == [ErrorCode.NONE]
+
+        with_pair(tmp_path, scene)
+
+    def test_topic_has_its_partitions_when_the_answer_is_lost(self, tmp_path: Path) -> None:
+        async def scene(both: Pair) -> None:
+            await both.other.ask(creation("orders", "as-it-is"), 7)
+            await both.know("orders", "as-it-is")
+            both.disturbances = [LOST]
+            request = CreatePartitionsRequest(
+                topics=[
+                    CreatePartitionsTopic(name="orders", count=3, assignments=None),
+                    CreatePartitionsTopic(name="as-it-is", count=1, assignments=None),
+                ]
+            )
+            answer = await both.other.ask(request, 3)
+            assert {each.name: each.error_code for each in answer.results} == {
+                "orders": ErrorCode.NONE,
+                "as-it-is": ErrorCode.INVALID_PARTITIONS,
+            }
+
+        with_pair(tmp_path, scene)
+
+    def test_nothing_is_forgiven_when_the_request_never_left(self, tmp_path: Path) -> None:
+        async def scene(both: Pair) -> None:
+            both.is_away = True
+            asked = asyncio.ensure_future(both.other.ask(creation("orders"), 7))
+            await asyncio.sleep(0.05)
+            await both.controller.create("orders")  # by somebody else
+            both.is_away = False
+            assert [each.error_code for each in (await asked).topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]
 
         with_pair(tmp_path, scene)
 

@@ -18,6 +18,7 @@ from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
+from penstock.protocol.messages.envelope import EnvelopeRequest
 from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
 
 CONTROLLER, OTHER = 1, 2
@@ -59,11 +60,16 @@ def overlay(served: Served, **changes: Any) -> None:
 
 
 class DispatcherLink:
-    """A connection whose other end is a dispatcher."""
+    """A connection whose other end is a dispatcher. `disturb` is called when a request was carried out and before it
+    is answered: it may raise, which ends the connection, or give another answer.
+    """
 
-    def __init__(self, served: Served, listener: str = "PLAINTEXT") -> None:
+    def __init__(
+        self, served: Served, listener: str = "PLAINTEXT", disturb: Callable[[Message], Any] = lambda _: None
+    ) -> None:
         self._served = served
         self._session = Session("peer", "10.0.0.9", listener)
+        self._disturb = disturb
         self.is_open = True
 
     def on_lost(self, listener: Callable[[], None]) -> None:
@@ -73,7 +79,11 @@ class DispatcherLink:
         reply = self._served.server.dispatcher.handle(self._session, encode_frame(message, version, "broker"))
         if reply is not None and not isinstance(reply, list):
             reply = await reply
-        return decode_reply(reply, message.RESPONSE, version)
+        try:
+            return self._disturb(message) or decode_reply(reply, message.RESPONSE, version)
+        except OSError:
+            self.is_open = False
+            raise
 
     async def close(self) -> None:
         self.is_open = False
@@ -85,8 +95,10 @@ class Pair:
         self.other = other
         self.view = View(replace(other.broker.metadata.image, controller_id=CONTROLLER))
         self.is_away = False
+        self.disturbances: list[OSError | Message] = []  # instead of the next answers to envelopes
         self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
         self.channel = Controller(OTHER, self.peers, self.view)
+        other.broker.metadata.subscribe(lambda _, new: self.view.publish(topics=new.topics))
         controller.broker.has_peers = other.broker.has_peers = True
         other.broker.forwarding = Forwarding(self.channel, other.broker.slices)
 
@@ -94,10 +106,22 @@ class Pair:
         found = self.view.image.brokers.get(node_id)
         return None if found is None else found.endpoint("PLAINTEXT")
 
+    async def know(self, *names: str) -> None:
+        """Until the second broker knows these topics."""
+        await self.channel.wait_until(lambda: self.other.broker.metadata.image.topics.keys() >= set(names), 10)
+
     async def _connect(self, _endpoint: Endpoint, _client_id: str) -> DispatcherLink:
         if self.is_away:
             raise ConnectionRefusedError("away")
-        return DispatcherLink(self.controller)
+        return DispatcherLink(self.controller, disturb=self._disturb)
+
+    def _disturb(self, message: Message) -> Message | None:
+        if not isinstance(message, EnvelopeRequest) or not self.disturbances:
+            return None
+        disturbance = self.disturbances.pop(0)
+        if isinstance(disturbance, OSError):
+            raise disturbance
+        return disturbance
 
 
 @asynccontextmanager

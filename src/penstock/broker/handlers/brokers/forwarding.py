@@ -14,7 +14,9 @@ from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Answer, Handler
 from penstock.broker.forwarding.envelopes import decode_address, decode_principal
+from penstock.broker.handlers.brokers.own_work import recognise_own_work
 from penstock.broker.session import Principal, RequestContext, Session, UnanswerableError
+from penstock.client.sendings import Sendings
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
@@ -101,13 +103,16 @@ async def _forward(
     handler: Callable[[Broker, RequestContext, Request], Answer],
 ) -> Message | None:
     assert broker.forwarding is not None
-    response = await broker.forwarding.forward(context, request)
-    if response is not None:
-        return response
-    answer = handler(broker, context, request)  # this broker has become the controller
-    if answer is None or isinstance(answer, Message):
-        return answer
-    return await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)
+    before, sendings = broker.metadata.image, Sendings()
+    response = await broker.forwarding.forward(context, request, sendings)
+    if response is None:
+        answer = handler(broker, context, request)  # this broker has become the controller
+        if answer is not None and not isinstance(answer, Message):
+            answer = await (broker.slices.finish(answer) if isinstance(answer, Generator) else answer)
+        response = answer
+    if response is not None and sendings.may_be_done:
+        await recognise_own_work(broker, context, request, response, before)
+    return response
 
 
 # ------------------------------------------------------------------------------------------------- to the controller

@@ -145,7 +145,7 @@ def _creation(body: NewAcl) -> AclCreation:
 
 async def _create(call: Call, bodies: list[NewAcl]) -> None:
     request = CreateAclsRequest(creations=[_creation(body) for body in bodies])
-    answer: CreateAclsResponse = await call.brokers.ask_controller(request)
+    answer: CreateAclsResponse = await call.brokers.ask_controller(request, retry=True)
     for result in answer.results:
         check(result.error_code, result.error_message)
 

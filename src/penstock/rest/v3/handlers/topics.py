@@ -77,7 +77,7 @@ def _operations(bits: int) -> list[str]:
 async def create_topic(call: Call) -> Done:
     body = call.read(NewTopic)
     request = CreateTopicsRequest(topics=[_creatable(body)], timeout_ms=_TIMEOUT_MS, validate_only=body.validate_only)
-    answer: CreateTopicsResponse = await call.brokers.ask_controller(request)
+    answer: CreateTopicsResponse = await call.brokers.ask_controller(request, retry=True)
     made = answer.topics[0]
     try:
         check(made.error_code, made.error_message)
@@ -122,7 +122,7 @@ async def add_partitions(call: Call) -> Topic:
     count = call.read(PartitionCount).partitions_count
     asked = CreatePartitionsTopic(name=call.path["topic_name"], count=count, assignments=None)
     request = CreatePartitionsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS)
-    answer: CreatePartitionsResponse = await call.brokers.ask_controller(request)
+    answer: CreatePartitionsResponse = await call.brokers.ask_controller(request, retry=True)
     check(answer.results[0].error_code, answer.results[0].error_message)
     topic = _described(call, call.path["topic_name"], await call.one_topic())
     topic.partitions_count = max(count, topic.partitions_count)  # a broker may not know of the new ones yet
@@ -132,5 +132,5 @@ async def add_partitions(call: Call) -> Topic:
 async def delete_topic(call: Call) -> None:
     name = call.path["topic_name"]
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS)
-    answer: DeleteTopicsResponse = await call.brokers.ask_controller(request)
+    answer: DeleteTopicsResponse = await call.brokers.ask_controller(request, retry=True)
     check(answer.responses[0].error_code, answer.responses[0].error_message)
