@@ -4,9 +4,10 @@
     make often ARGS='tests/integration/cluster -k "failover or status" --minutes 30'
 
 Each round is a pytest of its own, with a temporary directory and a seed of its own; every argument that is not an
-option of this command is pytest's. The logs of rounds that failed stay in .cache/often/<time>. On Ctrl-C and SIGTERM
-the rounds under way are interrupted, so that their tests stop their servers; their logs stay as well, and the rounds
-that have ended are summed up. The busy loops end with this process, however it ends.
+option of this command is pytest's. The logs of rounds that failed stay in .cache/often/<time>, and in `kept` below it
+what failing tests leave (tests/keeping.py). On Ctrl-C and SIGTERM the rounds under way are interrupted, so that their
+tests stop their servers; their logs stay as well, and the rounds that have ended are summed up. The busy loops end with
+this process, however it ends.
 """
 
 from __future__ import annotations
@@ -269,7 +270,12 @@ class Rounds:
                 return 1
             # A group of its own: Ctrl-C reaches this process alone, which passes it on to pytest but not to servers.
             process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, process_group=0
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PENSTOCK_KEPT": str(self._logs / "kept")},
+                process_group=0,
             )
             self._processes.add(process)
         code = process.wait()
