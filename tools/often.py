@@ -25,14 +25,14 @@ import sys
 import tempfile
 import threading
 import time
-import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from pytest_reports import Case, read_cases, report_options
 from run_tests import OPTIONS, PARTS, pytest
 
 RUNS = Path(__file__).resolve().parents[1] / ".cache" / "often"
@@ -123,29 +123,12 @@ class Outcome(NamedTuple):
     is_hopeless: bool = False  # the next round would not do better
 
 
-def judge(number: int, seed: int, seconds: float, exit_code: int, report: str) -> Outcome:
-    """`report` is pytest's as JUnit's XML, or empty where pytest did not come to write one."""
-    cases = list(ElementTree.fromstring(report).iter("testcase")) if report else []  # noqa: S314 - our own pytest's
-    failures = [failure for case in cases for failure in _find_failures(case)]
-    passed = sum(len(case.findall("*[@message]")) == 0 for case in cases)
+def judge(number: int, seed: int, seconds: float, exit_code: int, cases: Sequence[Case]) -> Outcome:
+    failures = [Failure(case.test, why[:_WHY_CHARACTERS]) for case in cases for why in case.failures]
+    passed = sum(case.is_passed for case in cases)
     if exit_code and not failures:
         failures = [Failure(_RUN_ITSELF, f"ended with exit code {exit_code}, and no test failed")]
     return Outcome(number, seed, seconds, passed, failures, exit_code in _HOPELESS)
-
-
-def _find_failures(case: ElementTree.Element) -> Iterator[Failure]:
-    for found in (*case.findall("failure"), *case.findall("error")):
-        lines = found.get("message", "").strip().splitlines() or ["(no message)"]
-        yield Failure(_name(case), lines[0][:_WHY_CHARACTERS])
-
-
-def _name(case: ElementTree.Element) -> str:
-    """As pytest takes it: `tests/unit/test_x.py::TestClass::test_name`."""
-    path, within, name = (case.get(key, "") for key in ("file", "classname", "name"))
-    if not path:  # a module that could not be imported
-        return name or within
-    classes = within.removeprefix(path.removesuffix(".py").replace("/", ".")).strip(".")
-    return "::".join([path, *filter(None, classes.split(".")), name])
 
 
 def describe(outcome: Outcome, rounds: int) -> str:
@@ -248,7 +231,7 @@ class Rounds:
         directory = self._scratch / str(number)
         report = self._scratch / f"{number}.xml"
         command = repeating(self._choice.tests, seed)
-        own = (f"--basetemp={directory}", f"--junit-xml={report}", "-o", "junit_family=xunit1")
+        own = (f"--basetemp={directory}", *report_options(report))
         log_path = self._logs / log_name(number)
         started = time.monotonic()
         with log_path.open("wb") as log:
@@ -259,7 +242,7 @@ class Rounds:
         shutil.rmtree(directory, ignore_errors=True)
         if self._is_over:
             return None
-        outcome = judge(number, seed, seconds, exit_code, report.read_text() if report.exists() else "")
+        outcome = judge(number, seed, seconds, exit_code, read_cases(report))
         if not outcome.failures:
             log_path.unlink()
         return outcome

@@ -8,25 +8,17 @@ import pytest
 
 import often
 from often import Choice, Failure, Outcome
+from pytest_reports import Case
 from run_tests import INTEROP_OPTIONS, OWN_SPARK, WITH_CLUSTERS
 
 LOGS = Path(".cache/often/now")
 
-REPORT = """<?xml version="1.0" encoding="utf-8"?>
-<testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="5">
-<testcase classname="tests.unit.test_one" name="test_good" file="tests/unit/test_one.py" line="1" time="0.1" />
-<testcase classname="tests.unit.test_one.TestGroup" name="test_bad[a - b]" file="tests/unit/test_one.py" line="3">
-  <failure message="AssertionError: broker 3 is gone&#10;assert 1 == 2">the long text</failure>
-</testcase>
-<testcase classname="tests.unit.test_one" name="test_skipped" file="tests/unit/test_one.py" line="9">
-  <skipped type="pytest.skip" message="no Java">there</skipped>
-</testcase>
-<testcase classname="tests.unit.test_one" name="test_end" file="tests/unit/test_one.py" line="9">
-  <error message='failed on teardown with "ClusterError"'>the long text</error>
-</testcase>
-<testcase classname="" name="tests.unit.test_broken"><error message="collection failure">no module</error></testcase>
-</testsuite></testsuites>
-"""
+CASES = [
+    Case("tests/unit/test_one.py::test_good", 0.1),
+    Case("tests/unit/test_one.py::TestGroup::test_bad[a - b]", 2.0, ("AssertionError", 'failed on teardown with "E"')),
+    Case("tests/unit/test_one.py::test_skipped", 0.0, is_skipped=True),
+    Case("tests.unit.test_broken", 0.0, ("collection failure",)),
+]
 
 
 def say_seed(seed: int) -> str:
@@ -84,25 +76,23 @@ class TestChoice:
 
 
 class TestJudge:
-    def test_failures_and_errors_are_named_as_pytest_takes_them(self) -> None:
-        outcome = often.judge(7, 42, 83.4, 1, REPORT)
+    def test_failures_are_counted_by_test(self) -> None:
+        outcome = often.judge(7, 42, 83.4, 1, CASES)
         assert outcome.failures == [
-            Failure("tests/unit/test_one.py::TestGroup::test_bad[a - b]", "AssertionError: broker 3 is gone"),
-            Failure("tests/unit/test_one.py::test_end", 'failed on teardown with "ClusterError"'),
+            Failure("tests/unit/test_one.py::TestGroup::test_bad[a - b]", "AssertionError"),
+            Failure("tests/unit/test_one.py::TestGroup::test_bad[a - b]", 'failed on teardown with "E"'),
             Failure("tests.unit.test_broken", "collection failure"),
         ]
         assert (outcome.number, outcome.seed, outcome.passed) == (7, 42, 1)
-        assert (
-            often.describe(outcome, 20)
-            == "round 7 of 20: 3 failed, 1 passed in 83 s: test_bad[a - b], test_end, tests.unit.test_broken"
-        )
+        said = "round 7 of 20: 2 failed, 1 passed in 83 s: test_bad[a - b], tests.unit.test_broken"
+        assert often.describe(outcome, 20) == said
 
     def test_a_good_round_says_how_many_passed(self) -> None:
         assert often.describe(passed(2), 20) == "round 2 of 20: 3 passed in 10 s"
 
     @pytest.mark.parametrize(("exit_code", "is_hopeless"), [(-9, False), (3, False), (4, True), (5, True)])
     def test_a_run_without_a_report_has_failed(self, exit_code: int, is_hopeless: bool) -> None:
-        outcome = often.judge(1, 2, 3.0, exit_code, "")
+        outcome = often.judge(1, 2, 3.0, exit_code, [])
         assert [failure.test for failure in outcome.failures] == ["(the run itself)"]
         assert str(exit_code) in outcome.failures[0].why
         assert outcome.is_hopeless is is_hopeless
