@@ -61,6 +61,10 @@ format: $(STAMP) ## rewrite the code in the one format
 test: $(STAMP) java servers ## the tests; Spark's need Java 17, none needs a network
 	$(BIN)/python tools/run_tests.py test $(ARGS)
 
+.PHONY: often
+often: $(STAMP) java servers ## tests again and again on busy cores; ARGS='--part clusters --rounds 50' or pytest's own
+	$(BIN)/python tools/often.py $(ARGS)
+
 .PHONY: interop
 interop: $(STAMP) jdk kerberos ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone
 	$(BIN)/python tools/run_tests.py interop $(if $(AREA),tests/interop/$(AREA)) $(ARGS)

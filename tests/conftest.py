@@ -7,7 +7,10 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests import keeping
 
 # A busy machine is not a failing test: examples have no deadline (the test has, see `timeout`).
 settings.register_profile("penstock", deadline=None, print_blob=True)
@@ -21,6 +24,10 @@ if sys.dont_write_bytecode:
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".cache" / "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    keeping.register(config)
 
 
 def pytest_collection_finish() -> None:

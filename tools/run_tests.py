@@ -1,7 +1,8 @@
 """`make test` and `make interop`: in parts beside each other, since servers keep a test waiting for half of its time.
 
 `run_tests.py test` and `run_tests.py interop` run every part; with arguments behind they are plain pytest:
-`make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`.
+`make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`. What each part took is said at the end; the slowest
+tests are in .cache/test-times.txt.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pytest_reports import Case, read_cases, report_options
 
 PIPELINES = "tests/pipelines"
 STREAMS = f"{PIPELINES}/streams"
@@ -65,30 +69,71 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
 # Beside the first one. With all of them at once two cores had a load of 12, and what has a deadline missed it: Spark
 # gives a Python worker ten seconds to start. The longest come first.
 AT_ONCE = 3
+CACHE = Path(__file__).resolve().parents[1] / ".cache"
+# Tests that the file of times names, of all parts.
+SLOWEST = 50
 OPTIONS: dict[str, tuple[str, ...]] = {"test": (), "interop": INTEROP_OPTIONS}
 
 
 def main(run: str, arguments: Sequence[str]) -> int:
     if arguments:
         return subprocess.call(pytest(*OPTIONS[run], *arguments))
-    return run_parts({name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()})
+    parts = {name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()}
+    return run_parts(parts, CACHE / f"{run}-times.txt")
 
 
-def run_parts(parts: Mapping[str, Sequence[str]]) -> int:
+def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
     started = time.monotonic()
-    (_, first), *others = parts.items()
+    (first_name, first), *others = parts.items()
     with ThreadPoolExecutor(AT_ONCE) as pool, Ending() as ending:
         running = {name: pool.submit(ending.run, chosen) for name, chosen in others}
-        codes = [subprocess.call(pytest(*first))]
+        done = {first_name: run_part(first, subprocess.call)}
         for name, part in running.items():
             print(f"{name}, tested meanwhile:", flush=True)
-            code, output = part.result()
+            done[name], output = part.result()
             sys.stdout.buffer.write(output)
             sys.stdout.flush()
-            codes.append(code)
-    minutes, seconds = divmod(round(time.monotonic() - started), 60)
-    print(f"all parts together: {minutes} min {seconds} s")
-    return int(any(codes))
+    lines = sum_up(done, time.monotonic() - started)
+    times_path.parent.mkdir(exist_ok=True)
+    times_path.write_text("\n".join([time.strftime("%Y-%m-%d %H:%M"), *lines, *list_slowest(done)]) + "\n")
+    print(*lines, f"the slowest tests: {times_path}", sep="\n")
+    return int(any(part.code for part in done.values()))
+
+
+class Part(NamedTuple):
+    """A part that has ended."""
+
+    code: int
+    seconds: float
+    cases: Sequence[Case]
+
+
+def run_part(chosen: Sequence[str], call: Callable[[list[str]], int]) -> Part:
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-tests-") as directory:
+        report = Path(directory) / "report.xml"
+        code = call(pytest(*chosen, *report_options(report)))
+        return Part(code, time.monotonic() - started, read_cases(report))
+
+
+def sum_up(parts: Mapping[str, Part], seconds: float) -> list[str]:
+    """What each part took, the longest first."""
+    longest_first = sorted(parts.items(), key=lambda named: -named[1].seconds)
+    return [
+        *(f"{show_time(part.seconds):>12}  {name}: {len(part.cases)} tests" for name, part in longest_first),
+        f"{show_time(seconds):>12}  all parts together",
+    ]
+
+
+def list_slowest(parts: Mapping[str, Part]) -> list[str]:
+    cases = [case for part in parts.values() for case in part.cases]
+    slowest = sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]
+    return [f"{case.seconds:8.1f} s  {case.test}" for case in slowest]
+
+
+def show_time(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s"
 
 
 class Ending:
@@ -106,16 +151,19 @@ class Ending:
         for process in self._processes:
             process.terminate()
 
-    def run(self, chosen: Sequence[str]) -> tuple[int, bytes]:
-        """The exit code, and what was said."""
+    def run(self, chosen: Sequence[str]) -> tuple[Part, bytes]:
+        """What came of it, and what was said."""
         if self._is_over:
-            return 1, b""
+            return Part(1, 0.0, ()), b""
         with tempfile.TemporaryFile() as output:
-            with subprocess.Popen(pytest(*chosen), stdout=output, stderr=subprocess.STDOUT) as process:
-                self._processes.append(process)
-                code = process.wait()
+            part = run_part(chosen, lambda command: self._call(command, output.fileno()))
             output.seek(0)
-            return code, output.read()
+            return part, output.read()
+
+    def _call(self, command: list[str], output: int) -> int:
+        with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+            self._processes.append(process)
+            return process.wait()
 
 
 def pytest(*arguments: str) -> list[str]:

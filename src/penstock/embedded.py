@@ -7,14 +7,13 @@ with penstock.Broker() as broker:
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.broker.topic_creation import create_topic, delete_topic
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.leftovers import make_temporary, remove_temporary
 from penstock.core.loops import OnAThread
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.securing.places import stays_secure
@@ -61,7 +60,7 @@ class AsyncBroker:
         assert self._server is None, "the broker is running already"
         data_dir = self._given_dir
         if data_dir is None:
-            self._temporary = Path(tempfile.mkdtemp(prefix="penstock-"))
+            self._temporary = make_temporary("penstock-")
             data_dir = self._temporary / "data"
         try:
             config = BrokerConfig.parse(await self._properties(data_dir))
@@ -88,7 +87,7 @@ class AsyncBroker:
 
     def _remove_temporary(self) -> None:
         if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+            remove_temporary(self._temporary)
             self._temporary = None
 
     @property

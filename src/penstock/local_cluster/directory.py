@@ -13,13 +13,12 @@ penstock-secure      is there where the cluster is secure, whatever is lost of s
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from penstock.core.leftovers import make_temporary, remove_temporary
 from penstock.local_cluster.errors import ClusterError
 from penstock.log.storage.files import Files, OpenFile
 from penstock.securing.places import MARK_FILE
@@ -44,7 +43,7 @@ class ClusterDirectory:
     @classmethod
     def open(cls, path: Path | None) -> Self:
         """Without a path the directory is temporary, and removed when it is closed."""
-        chosen = Path(tempfile.mkdtemp(prefix="penstock-cluster-")) if path is None else path.absolute()
+        chosen = make_temporary("penstock-cluster-") if path is None else path.absolute()
         try:
             chosen.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = Files().lock(chosen / LOCK)
@@ -58,7 +57,7 @@ class ClusterDirectory:
     def close(self) -> None:
         self._lock.close()
         if self.is_temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+            remove_temporary(self.path)
 
     def broker_dir(self, node_id: int) -> Path:
         return self.path / f"broker-{node_id}"

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.core.leftovers import note_server
 from penstock.processes.guardian import Guardian
 from penstock.processes.uninterrupted import uninterrupted
 
@@ -121,6 +122,7 @@ class ServerProcess:
             raise ServerProcessError(f"{self.name} is already running as process {self.pid}")
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         self._end_is_known = False
+        note_server(self)
         with self.log_path.open("ab") as log, uninterrupted():
             self._process = subprocess.Popen(
                 self.command,

@@ -9,7 +9,7 @@ that line too. The frame does the rest, so that every kind is used in the same w
 - progress is printed as it comes, with the seconds since the start
 - the last line is the result: what was done, what was found, the verdict
 - the exit code is 0 when every promise was kept and 1 otherwise
-- everything is written below one scratch directory, which is removed unless `--keep` names it
+- everything is written below one scratch directory, which is removed unless `--keep` names it or a promise was broken
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import random
+import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,6 +77,7 @@ class Task:
     scratch: Path
     say: Say = say_nothing
     options: Mapping[str, Any] = field(default_factory=dict)
+    is_kept: bool = False  # the scratch directory, whatever comes
 
     @property
     def rounds(self) -> int:
@@ -97,8 +98,20 @@ def main(kinds: Sequence[Kind], arguments: Sequence[str] | None = None) -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - started:6.1f} s  {text}", flush=True)
 
-    with _scratch(kind, kept) as scratch:
-        report = kind.run(Task(seed, count, scratch, say, given))
+    scratch = _make_scratch(kind, kept)
+    is_kept = kept is not None
+    try:
+        report = kind.run(Task(seed, count, scratch, say, given, is_kept))
+        # What is in memory stays there for nobody: the seed makes it again.
+        is_kept = is_kept or not (report.is_sound or kind.is_in_memory)
+    except Exception:
+        is_kept = is_kept or not kind.is_in_memory
+        raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(scratch, ignore_errors=True)
+        elif kept is None:
+            print(f"what was written is kept in {scratch}", flush=True)
     print(report, flush=True)
     return 0 if report.is_sound else 1
 
@@ -127,15 +140,12 @@ def _add_count(command: argparse.ArgumentParser, kind: Kind) -> None:
     command.add_argument(name, dest="count", type=number, metavar="N", default=kind.count, help=text)
 
 
-@contextmanager
-def _scratch(kind: Kind, kept: Path | None) -> Iterator[Path]:
+def _make_scratch(kind: Kind, kept: Path | None) -> Path:
     if kept is not None:
         kept.mkdir(parents=True, exist_ok=True)
-        yield kept
-        return
+        return kept
     root = memory_directory() if kind.is_in_memory else None
-    with tempfile.TemporaryDirectory(prefix=f"penstock-{kind.name}-", dir=root) as scratch:
-        yield Path(scratch)
+    return Path(tempfile.mkdtemp(prefix=f"penstock-{kind.name}-", dir=root))
 
 
 def memory_directory() -> str | None:

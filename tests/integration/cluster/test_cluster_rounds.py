@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
+from penstock.proof.cluster.disks import MountedDisk
+from penstock.proof.cluster.network import can_make_namespaces
 from penstock.proof.cluster.rounds import NAMES, SECURED_NAMES, ClusterRounds
 from penstock.proof.frame import main
 from penstock.proof.kinds import KINDS
@@ -61,6 +63,19 @@ def test_nothing_acknowledged_is_lost_when_a_secured_cluster_meets_each_fault_te
 @pytest.mark.soak
 def test_nothing_acknowledged_is_lost_when_a_cluster_meets_each_fault_a_hundred_times(tmp_path: Path) -> None:
     run_rounds(tmp_path, 100 * len(NAMES), NAMES)
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_files_on_a_disk_in_memory_stay_when_they_are_to_be_kept(tmp_path: Path, is_kept: bool) -> None:
+    if not can_make_namespaces():
+        pytest.skip("a file system is mounted by root alone")
+    disk = MountedDisk(tmp_path / "broker-1")
+    (tmp_path / "broker-1" / "orders-0").mkdir()
+    (tmp_path / "broker-1" / "orders-0" / "0.log").write_text("records")
+    disk.close(is_kept=is_kept)
+    found = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()]
+    assert found == (["broker-1/orders-0/0.log"] if is_kept else [])
+    assert (tmp_path / "broker-1").is_dir()
 
 
 def test_command_names_the_faults_there_are_when_it_is_given_another() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+import re
 from pathlib import Path
+from typing import Any, cast
 
 from penstock.proof.cluster.leaders import LeaderWatch
 from penstock.proof.cluster.replicas import compare_replicas, find_directory
 from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.cluster.rounds import ClusterRounds
+from penstock.proof.cluster.scene import Scene
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -80,3 +85,37 @@ def test_a_report_is_not_sound_when_any_class_has_a_finding() -> None:
     report.add([Anomaly("lost-write", "record 3 is gone")])
     assert not report.is_sound
     assert str(report).splitlines()[1] == "  lost: lost-write: record 3 is gone"
+
+
+class QuietCluster:
+    """In sync at once, or never."""
+
+    def __init__(self, problem: str = "") -> None:
+        self._problem = problem
+
+    def wait_until_in_sync(self, _timeout_s: float) -> str:
+        return self._problem
+
+
+def strike(report: ClusterReport, problem: str = "") -> list[str]:
+    said: list[str] = []
+    rounds = ClusterRounds(Path("nowhere"), 1, report.seed, say=said.append, is_on_loopback=True)
+    scene = Scene(cast("Any", QuietCluster(problem)), random.Random(1), [], report.other)
+    rounds._strike(report, "kill", lambda _: "kill -9 broker 2", scene)
+    return said
+
+
+_TIMES = r"\d\d:\d\d:\d\d\.\d{3} to \d\d:\d\d:\d\d\.\d{3}"
+
+
+def test_times_of_each_fault_are_told_when_something_is_found() -> None:
+    report = ClusterReport(7, "loopback")
+    strike(report)
+    assert "fault:" not in str(report)
+    said = strike(report, "broker 2 does not answer")
+    first, second = [line for line in str(report).splitlines() if line.startswith("  fault: ")]
+    assert "seed=7" in str(report)
+    assert re.fullmatch(f"  fault: {_TIMES} kill: kill -9 broker 2; in sync after 0.0 s", first)
+    assert second.endswith("in sync after 0.0 s: broker 2 does not answer")
+    # Also as they come, for a test that ends without a report.
+    assert [re.fullmatch(f"   2 {_TIMES} kill: .*", line) is not None for line in said] == [True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from penstock.proof.kinds import KINDS
 # This module is itself a kind of rounds: `run` below.
 KIND = Kind("trial", __name__, "try the frame", 3, "tries", (Option("--word", "part of the result"),))
 TIMED = Kind("timed", __name__, "try the frame", 2.5, "seconds", (Option("--word", "as above"),), is_timed=True)
+IN_MEMORY = Kind("memory", __name__, "try the frame", 3, "tries", (Option("--word", "as above"),), is_in_memory=True)
 SAVED = Kind("saved", __name__, "try the frame", 3, "tries", (Option("--word", "as above"),), seedless="word")
 
 
@@ -31,6 +33,7 @@ class TrialReport:
 def run(task: Task) -> TrialReport:
     (task.scratch / "made").write_text(str(task.seed))
     task.say(f"in {task.scratch}")
+    _ = 1 / task.seed
     return TrialReport(f"trial: {task.count} of seed {task.seed}, {task.options['word']}", task.seed != 13)
 
 
@@ -41,9 +44,31 @@ def test_seed_progress_and_result_are_printed_when_rounds_run(capsys: pytest.Cap
     assert " s  in /" in second
 
 
-def test_exit_code_is_one_when_a_promise_was_broken(capsys: pytest.CaptureFixture[str]) -> None:
+def test_exit_code_is_one_and_files_stay_when_a_promise_was_broken(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([KIND], ["trial", "--seed", "13"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "trial: 3 of seed 13, None"
+    *_, where, result = capsys.readouterr().out.splitlines()
+    assert result == "trial: 3 of seed 13, None"
+    assert where.startswith("what was written is kept in ")
+    scratch = Path(where.rpartition(" in ")[2])
+    assert (scratch / "made").read_text() == "13"
+    shutil.rmtree(scratch)
+
+
+def test_no_files_stay_when_they_are_in_memory_and_the_seed_makes_them_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([IN_MEMORY], ["memory", "--seed", "13"]) == 1
+    progress, result = capsys.readouterr().out.splitlines()[1:]
+    assert result == "trial: 3 of seed 13, None"
+    assert not Path(progress.rpartition(" in ")[2]).exists()
+
+
+def test_files_stay_when_the_rounds_themselves_fail(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        main([KIND], ["trial", "--seed", "0"])
+    scratch = Path(capsys.readouterr().out.splitlines()[-1].rpartition(" in ")[2])
+    assert (scratch / "made").exists()
+    shutil.rmtree(scratch)
 
 
 def test_seed_is_chosen_and_printed_when_none_is_given(capsys: pytest.CaptureFixture[str]) -> None:

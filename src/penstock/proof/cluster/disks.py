@@ -25,7 +25,8 @@ class Disk(Protocol):
     def free(self, pid: int | None) -> None:
         """There is room again. `pid` is the broker's process, if it still runs."""
 
-    def close(self) -> None: ...
+    def close(self, *, is_kept: bool) -> None:
+        """Nobody writes any more. With `is_kept` the files are in the directory afterwards."""
 
 
 class MountedDisk:
@@ -41,8 +42,14 @@ class MountedDisk:
     def free(self, pid: int | None) -> None:
         self._resize(_SIZE)
 
-    def close(self) -> None:
+    def close(self, *, is_kept: bool) -> None:
+        copy = self._directory.with_name(f"{self._directory.name}-copy")
+        if is_kept:
+            with contextlib.suppress(OSError):  # the disk beneath is full: then some files are missing
+                shutil.copytree(self._directory, copy, symlinks=True)
         _run("umount", "--lazy", str(self._directory))
+        if copy.exists():
+            copy.rename(self._directory)
 
     def _resize(self, size: int) -> None:
         _run("mount", "-o", f"remount,size={size}", str(self._directory))
@@ -61,8 +68,8 @@ class LimitedDisk:
             _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
 
-    def close(self) -> None:
-        """Nothing was taken."""
+    def close(self, *, is_kept: bool) -> None:
+        """Nothing was taken, and the files are where they were written."""
 
 
 def empty_directory(directory: Path) -> None:

@@ -10,6 +10,8 @@ from penstock.proof.verdict import CLASSES, sort_anomalies
 from penstock.testing.history import Anomaly, Outcome
 
 _MOST_EXAMPLES = 10
+# The last ones: two episodes, of which the second is judged at the end.
+_MOST_STRIKES = 40
 
 
 @dataclass
@@ -17,6 +19,7 @@ class ClusterReport:
     seed: int
     network: str
     faults: Counter[str] = field(default_factory=Counter)
+    strikes: list[str] = field(default_factory=list)  # each fault with its times, as the brokers' logs have them
     acknowledged: int = 0
     sent: int = 0
     polled: int = 0
@@ -65,4 +68,6 @@ class ClusterReport:
         lines = [line, *(f"  left out: {name}, because {why}" for name, why in self.skipped.items())]
         for name in CLASSES:
             lines += [f"  {name}: {text}" for text in self._of_class(name)[:_MOST_EXAMPLES]]
+        if not self.is_sound:
+            lines += [f"  fault: {text}" for text in self.strikes[-_MOST_STRIKES:]]
         return "\n".join(lines)

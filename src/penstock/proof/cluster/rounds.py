@@ -58,6 +58,7 @@ class ClusterRounds:
     say: Say = say_nothing
     is_on_loopback: bool = field(default_factory=lambda: not can_make_namespaces())
     is_secured: bool = False  # brokers log in to each other over TLS; there is no `upgrade` then
+    is_kept: bool = False  # the brokers' files, also when nothing is found
 
     def run(self) -> ClusterReport:
         report = ClusterReport(self.seed, (Loopback if self.is_on_loopback else Namespaces).name)
@@ -65,7 +66,7 @@ class ClusterRounds:
         upgrades = plan.count(UPGRADE)
         shared = [name for name in plan if name != UPGRADE]
         if shared:
-            with self._cluster(self.scratch, 3 if NEED_ENSEMBLE & set(shared) else 1) as cluster:
+            with self._cluster(report, self.scratch, 3 if NEED_ENSEMBLE & set(shared) else 1) as cluster:
                 self._run(cluster, report, shared, FAULTS)
         if upgrades:
             self._run_upgrades(report, upgrades, first_episode=len(range(0, len(shared), _EPISODE)) + 1)
@@ -80,14 +81,16 @@ class ClusterRounds:
         faults = {UPGRADE: make_upgrade(builds)}
         for number in range(count):
             directory = self.scratch / f"{UPGRADE}-{number + 1}"
-            with self._cluster(directory, 1, run_by(builds.before)) as cluster:
+            with self._cluster(report, directory, 1, run_by(builds.before)) as cluster:
                 self._run(cluster, report, [UPGRADE], faults, first_episode + number)
 
     @contextmanager
     def _cluster(
-        self, directory: Path, stores: int, environment: Mapping[str, str] | None = None
+        self, report: ClusterReport, directory: Path, stores: int, environment: Mapping[str, str] | None = None
     ) -> Iterator[FaultCluster]:
-        """`environment` says which build the brokers run, where it is not this one."""
+        """`environment` says which build the brokers run, where it is not this one. The brokers' files stay when a
+        promise was broken, or when the rounds fail.
+        """
         with ExitStack() as stack:
             wiring = self._make_wiring(stores)
             stack.callback(wiring.network.close)
@@ -95,7 +98,11 @@ class ClusterRounds:
 
             def make_disk(directory: Path) -> disks.Disk:
                 disk = disk_kind(directory)
-                stack.callback(disk.close)
+
+                def close(kind: type[BaseException] | None, _error: object, _trace: object) -> None:
+                    disk.close(is_kept=self.is_kept or kind is not None or not report.is_sound)
+
+                stack.push(close)
                 return disk
 
             cluster = FaultCluster(directory, wiring, make_disk, is_secured=self.is_secured)
@@ -169,6 +176,7 @@ class ClusterRounds:
 
     def _strike(self, report: ClusterReport, name: str, fault: Fault, scene: Scene) -> None:
         cluster = scene.cluster
+        begun = time.time()
         try:
             what = fault(scene)
         except ServerProcessError as error:  # a broker that does not come back is a finding, and the rounds go on
@@ -176,13 +184,16 @@ class ClusterRounds:
             what = "a server did not come back"
             cluster.restore()
         report.faults[name] += 1
+        mended = time.time()
         healed = time.monotonic()
         problem = cluster.wait_until_in_sync(SYNC_BOUND_S)
         took_s = time.monotonic() - healed
         report.slowest_sync_s = max(report.slowest_sync_s, took_s)
         if problem:
             report.other.append(f"{SYNC_BOUND_S:g} s after {name}: {problem}")
-        self.say(f"{report.faults.total():4} {name}: {what}; in sync after {took_s:.1f} s{problem and ': ' + problem}")
+        text = f"{name}: {what}; in sync after {took_s:.1f} s{problem and ': ' + problem}"
+        report.strikes.append(f"{_show_time(begun)} to {_show_time(mended)} {text}")
+        self.say(f"{report.faults.total():4} {report.strikes[-1]}")
 
     @staticmethod
     def _compare_stopped(cluster: FaultCluster, report: ClusterReport) -> None:
@@ -200,6 +211,11 @@ class ClusterRounds:
             report.other += compare_replicas(directories, are_closed=True)
             looked_at += [directory for directory in directories if directory.is_dir()]
         report.other += verify_files(looked_at)
+
+
+def _show_time(moment: float) -> str:
+    """As brokers write it into their logs."""
+    return time.strftime("%H:%M:%S", time.localtime(moment)) + f".{int(moment % 1 * 1000):03d}"
 
 
 def find_tracebacks(cluster: FaultCluster) -> list[str]:
@@ -230,6 +246,7 @@ def run(task: Task) -> ClusterReport:
         rounds = ClusterRounds(task.scratch, task.rounds, task.seed, faults, task.say)
         rounds.is_on_loopback |= task.options["loopback"]
         rounds.is_secured = task.options["secure"]
+        rounds.is_kept = task.is_kept
         return rounds.run()
     finally:
         signal.signal(signal.SIGTERM, before)

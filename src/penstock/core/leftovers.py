@@ -1,0 +1,57 @@
+"""What servers that this process starts leave on the disk, and who hears of it: tests, which keep what a failing test
+left. A temporary directory of a server is made and removed here, so that a watcher can move it away before.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+
+class Server(Protocol):
+    """A process that writes a log."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def log_path(self) -> Path:
+        """The server's data is in the same directory."""
+
+    @property
+    def is_running(self) -> bool: ...
+
+
+class Watcher(Protocol):
+    def note_server(self, server: Server) -> None:
+        """The server starts, perhaps not for the first time."""
+
+    def note_made(self, directory: Path) -> None:
+        """A temporary directory is there."""
+
+    def note_unused(self, directory: Path) -> None:
+        """Nobody writes to the temporary directory any more. It is removed unless the watcher moves it away."""
+
+
+# Called in whatever thread a server is started or stopped.
+watchers: list[Watcher] = []
+
+
+def note_server(server: Server) -> None:
+    for watcher in watchers:
+        watcher.note_server(server)
+
+
+def make_temporary(prefix: str) -> Path:
+    directory = Path(tempfile.mkdtemp(prefix=prefix))
+    for watcher in watchers:
+        watcher.note_made(directory)
+    return directory
+
+
+def remove_temporary(directory: Path) -> None:
+    for watcher in watchers:
+        watcher.note_unused(directory)
+    shutil.rmtree(directory, ignore_errors=True)
