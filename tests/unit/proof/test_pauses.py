@@ -83,7 +83,7 @@ def test_a_record_is_lost_when_it_was_acknowledged_without_an_offset_and_is_not_
 
 def test_a_report_is_sound_when_rounds_were_played_and_none_was_bad() -> None:
     assert not PauseReport(7, "nowhere").is_sound
-    report = PauseReport(7, "somewhere", rounds=2, epochs=3)
+    report = PauseReport(7, "somewhere", rounds=2, bumps=1)
     assert report.is_sound
     assert "epoch_bumps=1" in str(report)
 

@@ -58,7 +58,7 @@ class PauseReport:
     sent: int = 0
     acknowledged: int = 0
     terms: int = 0  # leader epochs in which batches were written
-    epochs: int = 0  # of producers: more than one in a round where the library bumped its epoch
+    bumps: int = 0  # producer epochs beyond the first of a round: the library gave up its sequences
     library: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in CLASSES})
     kept: list[Path] = field(default_factory=list)  # one directory for each bad round
@@ -72,7 +72,7 @@ class PauseReport:
         line = (
             f"pause rounds: seed={self.seed} on {self.stage}, rounds={self.rounds} bad={len(self.kept)} "
             f"sent={self.sent} acknowledged={self.acknowledged} leader_terms={self.terms} "
-            f"epoch_bumps={self.epochs - self.rounds} {counts}"
+            f"epoch_bumps={self.bumps} {counts}"
         )
         lines = [line]
         if self.library:
@@ -104,60 +104,74 @@ class PauseRounds:
             self.say(f"{stage.name} runs, beside {self.busy} busy loops")
             for number in range(1, self.rounds + 1):
                 victim, pause_s = chance.choice(sorted(stage.brokers)), chance.choice(self.pauses_s)
-                _Round(stage, number, self.seed, victim, pause_s, report, self).play()
+                _Round(stage, number, victim, pause_s, self).play(report)
         return report
 
 
-@dataclass
 class _Round:
-    stage: Stage
-    number: int
-    seed: int
-    victim: int
-    pause_s: float
-    report: PauseReport
-    rounds: PauseRounds
+    def __init__(self, stage: Stage, number: int, victim: int, pause_s: float, rounds: PauseRounds) -> None:
+        self._stage = stage
+        self._number = number
+        self._victim = victim
+        self._pause_s = pause_s
+        self._rounds = rounds
+        self._topic = f"paused-{number}"
+        self._targets = [(self._topic, partition) for partition in range(PARTITIONS)]
+        self._recorder = Recorder()
+        setting = Setting(stage.bootstrap_servers, self._targets, self._recorder, rounds.seed)
+        self._writer = Writer(setting, PATIENCE_S)
+        self._placed: Mapping[Where, Sequence[Placed]] = {}
 
-    def play(self) -> None:
+    def play(self, report: PauseReport) -> None:
         began = time.monotonic()
-        topic = f"paused-{self.number}"
-        targets = [(topic, partition) for partition in range(PARTITIONS)]
-        self.stage.create_topic(topic, PARTITIONS)
-        self.stage.wait_until_in_sync()
-        recorder = Recorder()
-        writer = Writer(Setting(self.stage.bootstrap_servers, targets, recorder, self.seed), PATIENCE_S)
-        writer.start()
+        self._attempt(self._write)
+        self._attempt(self._read)
+        found = sort_anomalies(judge_placed(self._placed, self._writer.log))
+        found[OTHER] += self._recorder.problems
+        is_bad = any(found.values())
+        self._note(report, found)
+        what = f"broker {self._victim} for {self._pause_s:g} s, {len(self._writer.log.offsets)} records"
+        took_s = time.monotonic() - began
+        self._rounds.say(f"{self._number:4} {what}, {took_s:.1f} s: {'BAD' if is_bad else 'ok'}")
+        if is_bad:
+            report.kept.append(self._keep(found))
+            self._rounds.say(f"kept in {report.kept[-1]}")
+        with suppress(OSError, ApiError, ClusterError):  # a topic that stays does no harm
+            for name in (self._topic, self._topic_afterwards):
+                self._stage.delete_topic(name)
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """A cluster that does not come back is a finding. Partitions that could be read are judged nevertheless."""
         try:
-            self._disturb(writer)
+            step()
+        except (OSError, ApiError, ClusterError) as error:
+            self._recorder.problems.append(f"{type(error).__name__}: {error}")
+
+    def _write(self) -> None:
+        self._stage.create_topic(self._topic, PARTITIONS)
+        self._stage.wait_until_in_sync()
+        self._writer.start()
+        try:
+            self._disturb()
             self._recover()
-        except (TimeoutError, ClusterError) as error:
-            recorder.problems.append(str(error))
         finally:
-            writer.end()
-            writer.join()
-        placed = asyncio.run(read_placed(self.stage.bootstrap_servers, targets))
-        found = sort_anomalies(judge_placed(placed, writer.log))
-        found[OTHER] += recorder.problems
-        self._note(writer, placed, found)
-        what = f"broker {self.victim} for {self.pause_s:g} s, {len(writer.log.offsets)} records"
-        self.rounds.say(
-            f"{self.number:4} {what}, {time.monotonic() - began:.1f} s: {'BAD' if _is_bad(found) else 'ok'}"
-        )
-        if _is_bad(found):
-            self._keep(writer, placed, found)
-        for name in (topic, self._topic_afterwards):
-            self.stage.delete_topic(name)
+            self._writer.end()
+            self._writer.join()
+
+    def _read(self) -> None:
+        self._placed = asyncio.run(read_placed(self._stage.bootstrap_servers, self._targets))
 
     @property
     def _topic_afterwards(self) -> str:
-        return f"afterwards-{self.number}"
+        return f"afterwards-{self._number}"
 
-    def _disturb(self, writer: Writer) -> None:
+    def _disturb(self) -> None:
+        writer = self._writer
         writer.wait_for_more(_BEFORE)
-        with _paused(self.stage.coordination):
+        with _paused(self._stage.coordination):
             writer.wait_for_more(_BEFORE)
-            with _paused(self.stage.brokers[self.victim]):
-                time.sleep(self.pause_s)
+            with _paused(self._stage.brokers[self._victim]):
+                time.sleep(self._pause_s)
             writer.wait_for_more(writer.waiting + _AFTER)
 
     def _recover(self) -> None:
@@ -165,49 +179,40 @@ class _Round:
 
         def create() -> None:
             try:
-                self.stage.create_topic(self._topic_afterwards, 1)
+                self._stage.create_topic(self._topic_afterwards, 1)
             except ApiError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise
 
         Retrying(_COMING_BACK).run(create, (ApiError, OSError, ClusterError), lambda _: Outlook.PASSING)
-        self.stage.wait_until_in_sync()
+        self._stage.wait_until_in_sync()
 
-    def _note(
-        self, writer: Writer, placed: Mapping[Where, Sequence[Placed]], found: Mapping[str, Sequence[str]]
-    ) -> None:
-        report = self.report
-        headers = [(target, each.header) for target, records in placed.items() for each in records]
+    def _note(self, report: PauseReport, found: Mapping[str, Sequence[str]]) -> None:
+        log = self._writer.log
+        headers = [(target, each.header) for target, records in self._placed.items() for each in records]
         report.rounds += 1
-        report.sent += len(writer.log.offsets)
-        report.acknowledged += writer.log.acknowledged
+        report.sent += len(log.offsets)
+        report.acknowledged += log.acknowledged
         report.terms += len({(target, header.leader_epoch) for target, header in headers})
-        report.epochs += len({(header.producer_id, header.producer_epoch) for _, header in headers})
-        report.library += writer.library.counts
+        report.bumps += max(0, len({(header.producer_id, header.producer_epoch) for _, header in headers}) - 1)
+        report.library += self._writer.library.counts
         for name, texts in found.items():
-            report.findings[name] += [f"round {self.number}: {text}" for text in texts]
+            report.findings[name] += [f"round {self._number}: {text}" for text in texts]
 
-    def _keep(
-        self, writer: Writer, placed: Mapping[Where, Sequence[Placed]], found: Mapping[str, Sequence[str]]
-    ) -> None:
-        self.rounds.kept_in.mkdir(parents=True, exist_ok=True)
-        prefix = f"penstock-pauses-{self.seed}-round-{self.number}-"
-        directory = Path(tempfile.mkdtemp(prefix=prefix, dir=self.rounds.kept_in))
+    def _keep(self, found: Mapping[str, Sequence[str]]) -> Path:
+        self._rounds.kept_in.mkdir(parents=True, exist_ok=True)
+        prefix = f"penstock-pauses-{self._rounds.seed}-round-{self._number}-"
+        directory = Path(tempfile.mkdtemp(prefix=prefix, dir=self._rounds.kept_in))
         with suppress(shutil.Error):  # the servers run, and may remove a file meanwhile
-            shutil.copytree(self.stage.directory, directory / "stage", ignore=_NOT_KEPT)
-        (directory / "librdkafka.log").write_text("\n".join(writer.library.lines))
+            shutil.copytree(self._stage.directory, directory / "stage", ignore=_NOT_KEPT)
+        (directory / "librdkafka.log").write_text("\n".join(self._writer.library.lines))
         (directory / "findings.txt").write_text(
             "".join(f"{name}: {text}\n" for name, texts in found.items() for text in texts)
         )
-        for (topic, partition), records in placed.items():
+        for (topic, partition), records in self._placed.items():
             rows = "".join(f"{each.name} at {each}\n" for each in records)
             (directory / f"{topic}-{partition}.txt").write_text(rows)
-        self.report.kept.append(directory)
-        self.rounds.say(f"kept in {directory}")
-
-
-def _is_bad(found: Mapping[str, Sequence[str]]) -> bool:
-    return any(found.values())
+        return directory
 
 
 @contextmanager
