@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.proof.fleet.senders import STREAM_KINDS, StreamLog, encode_streamed, name_streamed
-from penstock.proof.pauses.placed import judge_placed, place_records
+from penstock.proof.pauses.placed import count_bumped, judge_placed, place_records
 from penstock.proof.pauses.rounds import PauseReport
 from penstock.proof.pauses.writer import LibraryLog
 from penstock.proof.verdict import DUPLICATED, LOST, REORDERED, sort_anomalies
@@ -79,6 +79,13 @@ def test_the_batch_is_named_when_a_record_stands_before_an_earlier_one() -> None
 def test_a_record_is_lost_when_it_was_acknowledged_without_an_offset_and_is_not_there() -> None:
     texts = found([batch(0, offset=0)], [0, StreamLog.ACKNOWLEDGED])
     assert "never acknowledged with an offset" in texts[LOST][0]
+
+
+def test_copies_count_as_bumped_when_they_are_of_several_producer_epochs() -> None:
+    same = place_records(batch(0, offset=0) + batch(0, offset=1), 0)
+    other = place_records(batch(0, 1, offset=0) + batch(1, 2, offset=2, epoch=1, sequence=0), 0)
+    assert count_bumped({TARGET: same}) == 0
+    assert count_bumped({TARGET: other}) == 1
 
 
 def test_a_report_is_sound_when_rounds_were_played_and_none_was_bad() -> None:

@@ -114,3 +114,15 @@ def _explain(anomaly: Anomaly, placed: Sequence[Placed], told: Mapping[object, i
     if not places:
         parts += [f"in its place {each.name} is at {each}" for each in placed if each.offset == offset]
     return Anomaly(anomaly.kind, f"{anomaly.text}; {'; '.join(parts)}", anomaly.operations, anomaly.value)
+
+
+def count_bumped(placed: Mapping[Where, Sequence[Placed]]) -> int:
+    """Records whose copies are of several producer epochs: the library gave up its sequences, and wrote anew what was
+    there already. No broker can tell those copies from new records.
+    """
+    epochs: dict[tuple[Where, str], set[tuple[int, int]]] = {}
+    for target, records in placed.items():
+        for each in records:
+            producer = (each.header.producer_id, each.header.producer_epoch)
+            epochs.setdefault((target, each.name), set()).add(producer)
+    return sum(len(producers) > 1 for producers in epochs.values())

@@ -30,7 +30,7 @@ from penstock.local_cluster.errors import ClusterError
 from penstock.proof.fleet.client import Setting
 from penstock.proof.frame import Say, Task, say_nothing
 from penstock.proof.pauses.busy import BusyLoops
-from penstock.proof.pauses.placed import Placed, judge_placed, read_placed
+from penstock.proof.pauses.placed import Placed, count_bumped, judge_placed, read_placed
 from penstock.proof.pauses.stage import PATIENCE_S, Pausable, PenstockStage, Stage
 from penstock.proof.pauses.writer import Writer
 from penstock.proof.recorder import Recorder
@@ -59,6 +59,7 @@ class PauseReport:
     acknowledged: int = 0
     terms: int = 0  # leader epochs in which batches were written
     bumps: int = 0  # producer epochs beyond the first of a round: the library gave up its sequences
+    bumped_copies: int = 0  # records that are there twice, before and after a bump
     library: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[str]] = field(default_factory=lambda: {name: [] for name in CLASSES})
     kept: list[Path] = field(default_factory=list)  # one directory for each bad round
@@ -72,7 +73,7 @@ class PauseReport:
         line = (
             f"pause rounds: seed={self.seed} on {self.stage}, rounds={self.rounds} bad={len(self.kept)} "
             f"sent={self.sent} acknowledged={self.acknowledged} leader_terms={self.terms} "
-            f"epoch_bumps={self.bumps} {counts}"
+            f"epoch_bumps={self.bumps} bumped_copies={self.bumped_copies} {counts}"
         )
         lines = [line]
         if self.library:
@@ -195,6 +196,7 @@ class _Round:
         report.acknowledged += log.acknowledged
         report.terms += len({(target, header.leader_epoch) for target, header in headers})
         report.bumps += max(0, len({(header.producer_id, header.producer_epoch) for _, header in headers}) - 1)
+        report.bumped_copies += count_bumped(self._placed)
         report.library += self._writer.library.counts
         for name, texts in found.items():
             report.findings[name] += [f"round {self._number}: {text}" for text in texts]
