@@ -94,7 +94,7 @@ class ApacheKafkaStage:
 
 
 def run(task: Task) -> rounds.PauseReport:
-    return rounds.run(task, ApacheKafkaStage)
+    return rounds.run_on(task, ApacheKafkaStage)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 With Penstock they are tests/integration/cluster/test_pause_rounds.py, which asks for more than Kafka does.
 
 Kafka loses and reorders nothing. In about one round of a hundred a record is there twice: docs/reliability.md says how
-(`pauses` in "What these found"). The library has bumped its epoch then. A copy within one epoch would be another fault.
+("Pauses"). The library has bumped its epoch then. A copy within one epoch would be another fault.
 """
 
 from __future__ import annotations

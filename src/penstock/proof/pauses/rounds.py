@@ -226,6 +226,10 @@ def _paused(process: Pausable) -> Iterator[None]:
         process.resume()
 
 
-def run(task: Task, make_stage: Callable[[Path], Stage] = PenstockStage) -> PauseReport:
+def run(task: Task) -> PauseReport:
+    return run_on(task, PenstockStage)
+
+
+def run_on(task: Task, make_stage: Callable[[Path], Stage]) -> PauseReport:
     busy = task.options["busy"]
     return PauseRounds(task.scratch, task.rounds, task.seed, make_stage, busy, say=task.say).run()
