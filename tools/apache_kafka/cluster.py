@@ -1,4 +1,8 @@
-"""Several nodes of Apache Kafka as one cluster, each broker and controller: leaders change when one is killed."""
+"""Several nodes of Apache Kafka as one cluster: leaders change when one is killed.
+
+Each node of `ApacheKafkaCluster` is broker and controller. `ApacheKafkaBrokers` has brokers alone and one controller
+beside them, so that the controller can be hurt by itself.
+"""
 
 from __future__ import annotations
 
@@ -72,4 +76,58 @@ class ApacheKafkaCluster(ServerGroup):
             node.spawn()  # none is ready before most of them are there
             stack.callback(node.kill)
         for node in self.nodes:
+            node.wait_until_ready()
+
+
+CONTROLLER_ID = 100
+
+
+class ApacheKafkaBrokers(ServerGroup):
+    """`brokers` by their ids, and `controller`, the only one."""
+
+    def __init__(
+        self,
+        directory: Path,
+        brokers: int = 3,
+        *,
+        config: Mapping[str, str] | None = None,
+        heap_mb: int = SERVER_HEAP_MB,
+    ) -> None:
+        controller_port = find_free_port()
+        address = f"CONTROLLER://127.0.0.1:{controller_port}"
+        shared = {
+            **REPLICATED,
+            **(config or {}),
+            "controller.quorum.voters": f"{CONTROLLER_ID}@127.0.0.1:{controller_port}",
+        }
+
+        def make(name: str, port: int, own: Mapping[str, str]) -> ApacheKafkaNode:
+            return ApacheKafkaNode(directory / name, port=port, heap_mb=heap_mb, config={**shared, **own})
+
+        self.controller = make(
+            "controller",
+            controller_port,
+            {
+                "process.roles": "controller",
+                "node.id": str(CONTROLLER_ID),
+                "listeners": address,
+                "advertised.listeners": address,
+            },
+        )
+        self.brokers = {}
+        for number in range(1, brokers + 1):
+            port = find_free_port()
+            own = {"process.roles": "broker", "node.id": str(number), "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+            self.brokers[number] = make(f"broker-{number}", port, own)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(broker.bootstrap_servers for broker in self.brokers.values())
+
+    def start_all(self, stack: ExitStack) -> None:
+        nodes = [self.controller, *self.brokers.values()]
+        for node in nodes:
+            node.spawn()
+            stack.callback(node.kill)
+        for node in nodes:
             node.wait_until_ready()

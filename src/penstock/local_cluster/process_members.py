@@ -5,7 +5,6 @@ guardian does.
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,12 +78,12 @@ class ProcessBroker(PlacedBroker):
         self._process.kill()
 
     def pause(self) -> None:
-        self._process.process.send_signal(signal.SIGSTOP)
+        self._process.pause()
         self._is_paused = True
 
     def resume(self) -> None:
         """Also where somebody else has paused it: a stopped process would not hear of its end."""
-        self._process.process.send_signal(signal.SIGCONT)
+        self._process.resume()
         self._is_paused = False
 
 

@@ -171,6 +171,13 @@ class ServerProcess:
             self._process.wait()
             self._note_end()
 
+    def pause(self) -> None:
+        """SIGSTOP: the server hangs, and its connections stay open."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+
     def _note_end(self) -> None:
         self._end_is_known = True
         if self.guardian is not None:

@@ -138,6 +138,20 @@ KINDS = (
         count_option="--tries",
     ),
     Kind(
+        "pauses",
+        "penstock.proof.pauses.rounds",
+        "pause ZooKeeper and one broker of three under an idempotent producer: each record must be there once",
+        200,
+        "pauses",
+        (
+            Option(
+                "--busy",
+                "loops that compute beside the cluster (default: 2)",
+                {"type": int, "default": 2, "metavar": "N"},
+            ),
+        ),
+    ),
+    Kind(
         "moving",
         "penstock.proof.moving.rounds",
         "move every partition of a topic to a new broker, and measure what clients feel of it",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -193,12 +191,11 @@ def no_zookeeper(cluster: penstock.Cluster) -> Iterator[None]:
     members = cluster.members
     assert isinstance(members, ProcessMembers)
     assert members.zookeeper is not None
-    pid = members.zookeeper.pid
-    os.kill(pid, signal.SIGSTOP)
+    members.zookeeper.pause()
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        members.zookeeper.resume()
 
 
 def can_create_topics(cluster: penstock.Cluster) -> bool:

@@ -4,8 +4,6 @@ they speak Kafka's protocol alone, and write and read the files of Kafka's tools
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,10 +47,13 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     settings = {"auto.leader.rebalance.enable": "false", "min.insync.replicas": "1"}
     with ApacheKafkaCluster(tmp_path_factory.mktemp("apache-kafka-cluster"), config=settings) as cluster:
 
-        def send(number: signal.Signals) -> Pausing:
-            return lambda node_id: os.kill(cluster.nodes[node_id - 1].pid, number)
+        def pause(node_id: int) -> None:
+            cluster.nodes[node_id - 1].pause()
 
-        yield Peer(cluster.bootstrap_servers, send(signal.SIGSTOP), send(signal.SIGCONT), lambda: 3)
+        def resume(node_id: int) -> None:
+            cluster.nodes[node_id - 1].resume()
+
+        yield Peer(cluster.bootstrap_servers, pause, resume, lambda: 3)
 
 
 @pytest.fixture(params=["apache", "penstock"])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -82,12 +80,12 @@ class Broker(ServerProcess):
 
     def pause(self) -> None:
         self.is_paused = True
-        os.kill(self.pid, signal.SIGSTOP)
+        super().pause()
 
     def resume(self) -> None:
         self.is_paused = False
         if self.is_running:
-            os.kill(self.pid, signal.SIGCONT)
+            super().resume()
 
 
 def broker_name(node_id: int) -> str:

@@ -136,13 +136,17 @@ def name_streamed(kind: StreamKind, number: int, key: bytes | None = None) -> st
     return name if key is None else f"{key.decode()}: {name}"
 
 
-def read_streamed(message: Message) -> str:
+def name_stored(value: bytes | None, key: bytes | None) -> str:
     """The name of a record, or what is wrong with it."""
     try:
-        sender, number = decode_streamed(message.value())
-        return name_streamed(STREAM_KINDS[sender], number, message.key())
+        sender, number = decode_streamed(value)
+        return name_streamed(STREAM_KINDS[sender], number, key)
     except (ValueError, IndexError) as error:
         return str(error)
+
+
+def read_streamed(message: Message) -> str:
+    return name_stored(message.value(), message.key())
 
 
 def identify(sender: int, number: int) -> int:
@@ -195,11 +199,14 @@ class StreamSender(Client):
         super().__init__(self.log.kind.name, setting)
         self._in_flight = 0
         self._deadline_s = deadline_s
-        self._producer = Producer({**self.base_config, **self.log.kind.config()})
+        self._producer = Producer(self.library_config())
+
+    def library_config(self) -> dict[str, Any]:
+        return {**self.base_config, **self.log.kind.config()}
 
     def step(self) -> None:
         for _ in range(self.log.kind.burst):
-            self._send()
+            self.send()
         self._producer.poll(0)
         while self._in_flight >= _MOST_IN_FLIGHT and not self.ending.is_set():
             self._producer.poll(0.01)
@@ -209,7 +216,7 @@ class StreamSender(Client):
         if left:
             self.note_problem(f"{left} records were not acknowledged {self._deadline_s} s later")
 
-    def _send(self) -> None:
+    def send(self) -> None:
         log, number = self.log, len(self.log.offsets)
         topic, partition = self.targets[number % len(self.targets)]
         log.offsets.append(log.UNACKNOWLEDGED)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
@@ -212,11 +211,11 @@ def _kill(server: ServerProcess, random_numbers: random.Random) -> None:
 
 
 def _pause(server: ServerProcess, random_numbers: random.Random) -> None:
-    os.kill(server.pid, signal.SIGSTOP)
+    server.pause()
     try:
         time.sleep(random_numbers.uniform(*_PAUSE_S))
     finally:
-        os.kill(server.pid, signal.SIGCONT)
+        server.resume()
 
 
 # ---------------------------------------------------------------------------------------------------- the final read

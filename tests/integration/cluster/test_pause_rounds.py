@@ -1,0 +1,123 @@
+"""ZooKeeper and a broker stand still; see penstock.proof.pauses.rounds for what runs and what is checked."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+import penstock
+from penstock.proof.fleet.senders import STREAM_KINDS, encode_streamed
+from penstock.proof.pauses.rounds import BUSY, PAUSES_S, PauseRounds
+from penstock.proof.pauses.stage import BROKERS, Pausable, PenstockStage
+from penstock.proof.verdict import DUPLICATED
+
+IDEMPOTENT = next(index for index, kind in enumerate(STREAM_KINDS) if kind.name == "idempotent")
+
+# Just longer than a lease and a session of 2 s: both end in the pause.
+SHORT_PAUSE_S = 2.1
+
+
+def run_rounds(directory: Path, rounds: int, pauses_s: Sequence[float], busy: int) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"pause rounds with seed {seed}")  # shown by pytest when the test fails
+    kept_in = directory / "bad"
+    report = PauseRounds(directory, rounds, seed, busy=busy, pauses_s=pauses_s, kept_in=kept_in, say=print).run()
+    print(report)
+    assert report.is_sound, str(report)
+    assert report.rounds == rounds
+    assert report.acknowledged == report.sent > 100 * rounds
+    assert report.library["refused"] > 0  # the pauses were felt
+
+
+def test_each_record_is_there_once_when_zookeeper_and_a_broker_stand_still(tmp_path: Path) -> None:
+    run_rounds(tmp_path, 2, [SHORT_PAUSE_S], busy=0)
+
+
+@pytest.mark.soak
+def test_each_record_is_there_once_when_zookeeper_and_a_broker_stand_still_two_hundred_times(tmp_path: Path) -> None:
+    run_rounds(tmp_path, 200, PAUSES_S, BUSY)
+
+
+class Stumbling:
+    """In place of a process: its pause is a second copy of a record."""
+
+    def __init__(self, servers: str) -> None:
+        self._producer = Producer({"bootstrap.servers": servers})
+
+    def pause(self) -> None:
+        self._producer.produce("paused-1", encode_streamed(IDEMPOTENT, 0), partition=0)
+        assert self._producer.flush(30) == 0
+
+    def resume(self) -> None:
+        """Nothing is left to do."""
+
+
+class StumblingStage(PenstockStage):
+    """In memory: nothing can be paused here, and nobody has to wait for anything."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self._cluster = penstock.Cluster(BROKERS, store="memory")
+        directory.mkdir()
+        (directory / "broker-1.log").write_text("what it logged")
+        (directory / "00000000000000000000.index").write_text("can be made again")
+
+    @property
+    def coordination(self) -> Pausable:
+        return Stumbling(self.bootstrap_servers)
+
+    @property
+    def brokers(self) -> Mapping[int, Pausable]:
+        return {1: Stumbling(self.bootstrap_servers)}
+
+
+def test_all_that_shows_it_is_kept_when_a_record_came_more_than_once(tmp_path: Path) -> None:
+    kept_in = tmp_path / "bad"
+    said: list[str] = []
+    report = PauseRounds(
+        tmp_path, 1, seed=7, make_stage=StumblingStage, busy=0, pauses_s=[0.0], kept_in=kept_in, say=said.append
+    ).run()
+    assert not report.is_sound
+    (text,) = report.findings[DUPLICATED]
+    assert text.startswith("round 1: duplicate: paused-1-0: 'record 0 of idempotent' is at offsets 0, ")
+    assert text.count("(producer -1 epoch -1 sequence -1, ") == 2
+    (kept,) = report.kept
+    assert said[-1] == f"kept in {kept}"
+    assert kept.parent == kept_in
+    assert (kept / "findings.txt").read_text() == f"duplicated: {text.removeprefix('round 1: ')}\n"
+    assert "delivered" in (kept / "librdkafka.log").read_text()
+    assert (kept / "paused-1-0.txt").read_text().count("record 0 of idempotent at offset") == 3
+    assert [path.name for path in (kept / "stage").iterdir()] == ["broker-1.log"]
+
+
+def test_busy_loops_end_when_their_parent_is_killed() -> None:
+    program = (
+        "import sys, time\nfrom penstock.proof.pauses.busy import BusyLoops\n"
+        "with BusyLoops(1) as loops:\n    print(*loops.pids, flush=True)\n    time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        loop = int(parent.stdout.readline())
+        os.kill(loop, 0)
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while is_running(loop):
+        assert time.monotonic() < deadline, "the loop goes on"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"  # nobody waits for an orphan where the first process does not
