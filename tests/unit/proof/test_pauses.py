@@ -78,7 +78,12 @@ def test_the_batch_is_named_when_a_record_stands_before_an_earlier_one() -> None
 
 def test_a_record_is_lost_when_it_was_acknowledged_without_an_offset_and_is_not_there() -> None:
     texts = found([batch(0, offset=0)], [0, StreamLog.ACKNOWLEDGED])
-    assert "never acknowledged with an offset" in texts[LOST][0]
+    assert texts[LOST][0].endswith("; acknowledged without an offset")
+
+
+def test_a_copy_is_found_when_its_record_was_never_acknowledged() -> None:
+    texts = found([batch(0, offset=0), batch(0, offset=1)], [StreamLog.UNACKNOWLEDGED])
+    assert "; not acknowledged; is at offset 0 (" in texts[DUPLICATED][0]
 
 
 def test_copies_count_as_bumped_when_they_are_of_several_producer_epochs() -> None:

@@ -18,11 +18,13 @@ from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.protocol.record_reading import read_records
-from penstock.testing.history import Anomaly, Send, Where
+from penstock.testing.history import Anomaly, Outcome, Send, Where
 
 _FETCH_BYTES = 1024 * 1024
 _NO_END = 2**63 - 1
 _MOST_PLACES = 4  # that a finding names
+# Either the broker said that it has the record already, or the library takes it for written because a later one is.
+WITHOUT_OFFSET = "acknowledged without an offset"
 
 
 class Placed(NamedTuple):
@@ -95,7 +97,7 @@ def judge_placed(placed: Mapping[Where, Sequence[Placed]], log: StreamLog) -> li
         stored = [(each.offset, each.name) for each in placed[target]]
         judged = judge_stream(targets, target, [log], [], stored, has_other_leaders=True)
         told = {
-            send.value: send.offset
+            send.value: (operation.outcome, send.offset)
             for operation in log.operations(targets, target)
             for send in operation.actions
             if isinstance(send, Send)
@@ -104,12 +106,15 @@ def judge_placed(placed: Mapping[Where, Sequence[Placed]], log: StreamLog) -> li
     return anomalies
 
 
-def _explain(anomaly: Anomaly, placed: Sequence[Placed], told: Mapping[object, int | None]) -> Anomaly:
-    if anomaly.value is None:
+def _explain(anomaly: Anomaly, placed: Sequence[Placed], told: Mapping[object, tuple[Outcome, int | None]]) -> Anomaly:
+    if anomaly.value not in told:
         return anomaly
-    offset = told.get(anomaly.value)
+    outcome, offset = told[anomaly.value]
     places = [each for each in placed if each.name == anomaly.value]
-    parts = [f"acknowledged at offset {offset}" if offset is not None else "never acknowledged with an offset"]
+    if outcome is not Outcome.OK:
+        parts = ["not acknowledged"]
+    else:
+        parts = [WITHOUT_OFFSET if offset is None else f"acknowledged at offset {offset}"]
     parts += [f"is at {each}" for each in places[:_MOST_PLACES]]
     if not places:
         parts += [f"in its place {each.name} is at {each}" for each in placed if each.offset == offset]

@@ -22,6 +22,7 @@ _COUNTED = {
     ("ERRSEQ", ""): "refused as out of order",
     ("DUPSEQ", ""): "refused as a copy",
     ("ERRPID", ""): "refused for their producer id",
+    ("IMPLICITACK", ""): "taken for written because a later one is",
     ("DRAIN", "bumped epoch"): "epochs bumped",
 }
 
