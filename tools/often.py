@@ -30,8 +30,9 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
+from penstock.proof.busy_loops import BusyLoops
 from pytest_reports import Case, read_cases, report_options
 from run_tests import OPTIONS, PARTS, pytest
 
@@ -44,8 +45,6 @@ _WHY_CHARACTERS = 160
 # pytest's exit codes for a choice that never gives a test: a usage error, and nothing collected.
 _HOPELESS = frozenset({4, 5})
 _RUN_ITSELF = "(the run itself)"
-# Asks for its parent now and then: where that was killed, another process has its place.
-_BUSY_LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(1_000_000): pass"
 
 Say = Callable[[str], None]
 
@@ -172,24 +171,6 @@ def repeating(tests: Sequence[str], seed: int) -> list[str]:
 
 
 # ---------------------------------------------------------------------------------------- the rounds
-
-
-class BusyLoops:
-    """Processes that do nothing but keep cores busy, at the tests' own priority."""
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def __enter__(self) -> Self:
-        command = [sys.executable, "-I", "-S", "-c", _BUSY_LOOP, str(os.getpid())]
-        self.processes = [subprocess.Popen(command) for _ in range(self._count)]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
 
 
 class Rounds:

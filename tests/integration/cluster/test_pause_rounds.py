@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -97,27 +92,3 @@ def test_all_that_shows_it_is_kept_when_a_record_came_more_than_once(tmp_path: P
     assert "delivered" in (kept / "librdkafka.log").read_text()
     assert (kept / "paused-1-0.txt").read_text().count("record 0 of idempotent at offset") == 3
     assert [path.name for path in (kept / "stage").iterdir()] == ["broker-1.log"]
-
-
-def test_busy_loops_end_when_their_parent_is_killed() -> None:
-    program = (
-        "import sys, time\nfrom penstock.proof.pauses.busy import BusyLoops\n"
-        "with BusyLoops(1) as loops:\n    print(*loops.pids, flush=True)\n    time.sleep(60)"
-    )
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        loop = int(parent.stdout.readline())
-        os.kill(loop, 0)
-        parent.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while is_running(loop):
-        assert time.monotonic() < deadline, "the loop goes on"
-        time.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"  # nobody waits for an orphan where the first process does not

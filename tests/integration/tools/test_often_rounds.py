@@ -119,9 +119,10 @@ def test_a_test_stops_its_servers_when_the_command_is_interrupted(tmp_path: Path
 
 def test_busy_loops_end_when_the_command_is_killed() -> None:
     program = (
-        "import often, time\n"
-        "with often.BusyLoops(2) as loops:\n"
-        "    print(*(each.pid for each in loops.processes), flush=True)\n"
+        "import time\n"
+        "from penstock.proof.busy_loops import BusyLoops\n"
+        "with BusyLoops(2) as loops:\n"
+        "    print(*loops.pids, flush=True)\n"
         "    time.sleep(600)"
     )
     with start_python(program) as process:

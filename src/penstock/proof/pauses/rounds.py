@@ -27,9 +27,9 @@ from pathlib import Path
 
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.local_cluster.errors import ClusterError
+from penstock.proof.busy_loops import BusyLoops
 from penstock.proof.fleet.client import Setting
 from penstock.proof.frame import Say, Task, say_nothing
-from penstock.proof.pauses.busy import BusyLoops
 from penstock.proof.pauses.placed import Placed, count_bumped, judge_placed, read_placed
 from penstock.proof.pauses.stage import PATIENCE_S, Pausable, PenstockStage, Stage
 from penstock.proof.pauses.writer import Writer

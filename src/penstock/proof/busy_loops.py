@@ -8,7 +8,7 @@ import sys
 from types import TracebackType
 from typing import Self
 
-# Ends when its parent does, however that happens. Most of its time is its own and not the system's.
+# Asks for its parent now and then: where that was killed, another process has its place.
 _LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    for _ in range(100_000): pass"
 
 
