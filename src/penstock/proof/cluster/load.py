@@ -187,8 +187,10 @@ class Load:
     def _read_replica(self, target: Where) -> Iterator[bytes]:
         """Of any broker that has one: they are the same."""
         name = f"{target[0]}-{target[1]}"
-        found = (find_directory(broker.log_dirs, name) for broker in self._cluster.brokers)
-        return read_batches(next(directory for directory in found if directory.is_dir()))
+        (directory, *_) = [
+            found for broker in self._cluster.brokers if (found := find_directory(broker.log_dirs, name)).is_dir()
+        ]
+        return read_batches(directory)
 
     def _compare_soon(self) -> list[str]:
         """Nobody writes any more, but followers may fetch the last markers a moment later."""
