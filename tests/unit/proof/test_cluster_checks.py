@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any, cast
 
 from penstock.proof.cluster.leaders import LeaderWatch
-from penstock.proof.cluster.replicas import compare_replicas, find_directory
+from penstock.proof.cluster.replicas import compare_replicas, find_directory, read_batches
 from penstock.proof.cluster.report import ClusterReport
 from penstock.proof.cluster.rounds import ClusterRounds
 from penstock.proof.cluster.scene import Scene
+from penstock.proof.copies import find_copies
+from penstock.proof.fleet.senders import encode_streamed, name_stored
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.protocol.records import Record, build_batch
 from penstock.testing.history import Anomaly
 
 ONE_TOPIC, ANOTHER_TOPIC = b"1" * 16, b"2" * 16
@@ -77,6 +80,15 @@ def test_a_replica_is_found_in_any_directory_of_its_broker_when_it_is_there(tmp_
     lacking = find_directory([tmp_path / "2"], "orders-0")
     assert lacking == tmp_path / "2" / "orders-0"
     assert compare_replicas([one, lacking], are_closed=True) != []
+
+
+def test_a_record_is_found_twice_in_a_replica_when_its_segments_hold_it_under_two_epochs(tmp_path: Path) -> None:
+    record = [Record(None, encode_streamed(0, 5))]
+    first = build_batch(record, base_offset=8, producer_id=7, producer_epoch=0, base_sequence=3)
+    again = build_batch(record, base_offset=9, producer_id=7, producer_epoch=1, base_sequence=0)
+    replica = make_replica(tmp_path / "1", {"000": first, "009": again})
+    found = find_copies(read_batches(replica), lambda each: name_stored(each.value, each.key))
+    assert found == {"record 5 of idempotent": [(8, 7, 0, 3), (9, 7, 1, 0)]}
 
 
 def test_a_report_is_not_sound_when_any_class_has_a_finding() -> None:

@@ -7,18 +7,28 @@ one, and a finding is near its cause.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Self
 
 from penstock.proof.cluster.members import FaultCluster
-from penstock.proof.cluster.replicas import compare_replicas, find_directory
+from penstock.proof.cluster.replicas import compare_replicas, find_directory, read_batches
 from penstock.proof.cluster.report import ClusterReport
+from penstock.proof.copies import find_copies, judge_copies
 from penstock.proof.crash.check import judge_stream
 from penstock.proof.fleet.client import Client, Setting
 from penstock.proof.fleet.committer import Committer, read_committed
 from penstock.proof.fleet.pollers import AssignedPoller, StreamReader, SubscribedPoller
-from penstock.proof.fleet.senders import STREAM_KINDS, BatchSender, StreamLog, StreamSender, read_streamed
+from penstock.proof.fleet.senders import (
+    STREAM_KINDS,
+    BatchSender,
+    StreamLog,
+    StreamSender,
+    name_stored,
+    read_streamed,
+)
 from penstock.proof.fleet.transactions import Habits, TransactionalSender, Transformer
+from penstock.proof.fleet.values import decode_value
 from penstock.proof.history.run import read_to_the_end, wait_for_coordinators
 from penstock.proof.promises import check_last_commit
 from penstock.proof.reading import read_everything
@@ -27,8 +37,10 @@ from penstock.testing.history import Isolation, Outcome, Where
 from penstock.testing.history_check import check
 
 _PARTITIONS = 2
+# Each broker leads one of them, so that a producer meets several leaders at once.
+_STREAMED_PARTITIONS = 3
 # Records that only the leader has are lost with it: acks=1 promises no more, and is not here.
-_STREAMS = ("idempotent", "plain-all")
+_STREAMS = ("idempotent", "pipelined", "plain-all")
 # Two cores for everything: enough that each fault meets batches in flight, and no more.
 _STREAM_PAUSE_S = 0.2
 _PAUSE_S = 0.05
@@ -49,11 +61,12 @@ class Load:
         self.recorder = Recorder()
         self.group = f"committer-{episode}"
         self.topics = [f"mixed-{episode}", f"streamed-{episode}"]
-        mixed, streamed = ([(topic, index) for index in range(_PARTITIONS)] for topic in self.topics)
+        counts = dict(zip(self.topics, (_PARTITIONS, _STREAMED_PARTITIONS), strict=True))
+        mixed, streamed = ([(topic, index) for index in range(count)] for topic, count in counts.items())
         self.mixed: list[Where] = mixed
         self.streamed: list[Where] = streamed
-        for topic in self.topics:
-            cluster.create_topic(topic, _PARTITIONS)
+        for topic, count in counts.items():
+            cluster.create_topic(topic, count)
         wait_for_coordinators(self.servers, self.mixed)
         seed_here = seed * 1_000 + episode
 
@@ -140,10 +153,15 @@ class Load:
         """When all clients have ended, and all replicas are in sync."""
         report.commits += self.committer.acknowledged
         report.other += self.recorder.problems
+        report.other += self._compare_soon()
         self._judge_streams(report)
         final, stuck = read_to_the_end(self.servers, self.mixed)
         history = check(self.recorder.operations, final=final)
-        report.add(history.anomalies)
+        anomalies = list(history.anomalies)
+        for target in self.mixed:
+            copies = find_copies(self._read_replica(target), lambda record: decode_value(record.value))
+            anomalies = judge_copies(target, copies, anomalies)
+        report.add(anomalies)
         report.other += stuck
         report.sent += history.sent
         report.polled += history.polled
@@ -152,7 +170,6 @@ class Load:
                 report.transactions[operation.outcome] += 1
             elif operation.outcome is Outcome.OK:
                 report.acknowledged += sum(getattr(action, "offset", None) is not None for action in operation.actions)
-        report.other += self._compare_soon()
 
     def _judge_streams(self, report: ClusterReport) -> None:
         logs = [sender.log for sender in self.senders]
@@ -161,10 +178,19 @@ class Load:
             stored = [(message.offset() or 0, read_streamed(message)) for message in messages]
             served = self.reader.served[target]
             judged = judge_stream(self.streamed, target, logs, served, stored, has_other_leaders=True)
-            report.add(judged.anomalies)
+            copies = find_copies(self._read_replica(target), lambda record: name_stored(record.value, record.key))
+            report.add(judge_copies(target, copies, judged.anomalies))
             report.retried += judged.repeated
         report.acknowledged += sum(log.acknowledged for log in logs)
         report.sent += sum(len(log.offsets) for log in logs)
+
+    def _read_replica(self, target: Where) -> Iterator[bytes]:
+        """Of any broker that has one: they are the same."""
+        name = f"{target[0]}-{target[1]}"
+        (directory, *_) = [
+            found for broker in self._cluster.brokers if (found := find_directory(broker.log_dirs, name)).is_dir()
+        ]
+        return read_batches(directory)
 
     def _compare_soon(self) -> list[str]:
         """Nobody writes any more, but followers may fetch the last markers a moment later."""

@@ -8,10 +8,11 @@ file may lack epochs in which nothing was written; what two replicas both have m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from penstock.log.formats import names
+from penstock.protocol.batch import iterate_batches
 
 _HEADER_LINES = 2
 
@@ -39,6 +40,13 @@ def compare_replicas(directories: Sequence[Path], *, are_closed: bool) -> list[s
             if epochs[first][epoch] != epochs[other][epoch]
         ]
     return problems
+
+
+def read_batches(directory: Path) -> Iterator[bytes]:
+    """All that a replica holds. Nobody writes any more."""
+    content = _read_log(directory)
+    for at, header in iterate_batches(content):
+        yield content[at : at + header.size]
 
 
 def _read_log(directory: Path) -> bytes:

@@ -158,6 +158,7 @@ class Load:
         streams = [
             StreamSender(number, setting([_COMPACTED_TARGET] if kind.keys else targets), _DEADLINE_S)
             for number, kind in enumerate(STREAM_KINDS)
+            if kind.batch > 1  # requests of one record each would take the machine from the others
         ]
         self.senders = [sender for sender in streams if not sender.log.kind.keys]
         (self.keyed,) = [sender for sender in streams if sender.log.kind.keys]

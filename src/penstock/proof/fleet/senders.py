@@ -84,7 +84,8 @@ _SENDER_SHIFT = 40
 @dataclass(frozen=True, slots=True)
 class StreamKind:
     """How a stream of records is sent, and what follows from that for the check. `burst`: records a step; `keys`: how
-    many keys the records have, for a compacted topic.
+    many keys the records have, for a compacted topic; `batch`: the most records of a batch. librdkafka has five
+    requests of a partition in flight only where each has one record: it counts records.
     """
 
     name: str
@@ -92,6 +93,7 @@ class StreamKind:
     is_idempotent: bool
     burst: int = 40
     keys: int = 0
+    batch: int = 20
 
     def config(self) -> dict[str, Any]:
         # Several requests in flight may overtake each other when they are sent again, unless the broker sorts them out
@@ -102,7 +104,7 @@ class StreamKind:
             "enable.idempotence": self.is_idempotent,
             "max.in.flight.requests.per.connection": in_flight,
             "linger.ms": 1,
-            "batch.num.messages": 20,
+            "batch.num.messages": self.batch,
             "message.timeout.ms": 300_000,
         }
 
@@ -116,6 +118,7 @@ STREAM_KINDS = (
     StreamKind("plain-all", "all", False),
     StreamKind("plain-leader", "1", False),
     StreamKind("keyed", "all", True, burst=2, keys=20),
+    StreamKind("pipelined", "all", True, burst=12, batch=1),
 )
 
 
@@ -138,6 +141,10 @@ def name_streamed(kind: StreamKind, number: int, key: bytes | None = None) -> st
 
 def name_stored(value: bytes | None, key: bytes | None) -> str:
     """The name of a record, or what is wrong with it."""
+    return name_stored(message.value(), message.key())
+
+
+def name_stored(value: bytes | None, key: bytes | None) -> str:
     try:
         sender, number = decode_streamed(value)
         return name_streamed(STREAM_KINDS[sender], number, key)

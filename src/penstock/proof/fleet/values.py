@@ -14,7 +14,11 @@ def encode_value(number: int) -> bytes:
 
 def read_value(message: Message) -> int | str:
     """The number, or what is wrong with the value."""
-    content = message.value() or b""
+    return decode_value(message.value())
+
+
+def decode_value(value: bytes | None) -> int | str:
+    content = value or b""
     number, _, padding = content.partition(b" ")
     is_whole = number.isdigit() and b" " + padding == _PADDING
     return int(number) if is_whole else f"not a value of this run: {content!r}"

@@ -3,24 +3,26 @@
 `penstock.testing.history_check` judges what clients were told: records, keys, transactions, committed offsets. Two
 kinds of rules stay outside of that checker, since a history does not have what they are about:
 
-- what the broker itself holds: partitions that are offline, transactions that hang, markers still to be written, and
-  the records of the transaction coordinator, whose states go only forward (here)
+- what the broker itself holds: records that stand twice under two numbers (`penstock.proof.copies`), partitions that
+  are offline, transactions that hang, markers still to be written, and the records of the transaction coordinator,
+  whose states go only forward (here)
 - which member of a group owns a partition at a time, which no client writes into the log (`Notebook.assigned`,
   `Notebook.take`)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 
 from penstock.broker.broker import Broker
 from penstock.core.internal_topics import TRANSACTION_STATE
 from penstock.log.partition_log import PartitionLog
+from penstock.proof.copies import Copy, find_copies, judge_copies
 from penstock.proof.simulation.notebook import Notebook, Partition
 from penstock.proof.simulation.plan import Mode
 from penstock.proof.simulation.readers import open_batches
 from penstock.proof.simulation.topics import KEYED, RECORDS, RECORDS_PARTITIONS, name_record
-from penstock.protocol.batch import read_header
+from penstock.protocol.batch import BatchHeader, iterate_batches
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.fetch import AbortedTransaction, PartitionData
 from penstock.protocol.records import Record, iterate_records
@@ -74,6 +76,18 @@ def read_partition(log: PartitionLog, isolation: Isolation) -> list[Record]:
     return records
 
 
+def read_batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
+    offset = start
+    while offset < end:
+        slice_read = log.reader.read(offset, _EVERYTHING, end, at_least_one=True)
+        if slice_read is None or not len(slice_read):
+            return
+        content = slice_read.read(0, len(slice_read))
+        for at, header in iterate_batches(content):
+            yield header, content[at : at + header.size]
+            offset = header.next_offset
+
+
 def has_open_transactions(broker: Broker) -> bool:
     counts = broker.transactions.coordinator.transaction_counts()
     return (
@@ -90,6 +104,7 @@ def _check_history(
     broker: Broker, notebook: Notebook, mode: Mode, elsewhere: Callable[[Partition], PartitionLog | None]
 ) -> None:
     final: dict[Partition, list[tuple[int, str]]] = {}
+    copies: dict[Partition, dict[Hashable, list[Copy]]] = {}
     for topic_partition in [*((RECORDS, index) for index in range(RECORDS_PARTITIONS)), (KEYED, 0)]:
         partition = broker.partitions.find(*topic_partition)
         log = elsewhere(topic_partition) if partition is None else partition.log
@@ -98,7 +113,12 @@ def _check_history(
             return
         records = read_partition(log, Isolation.READ_COMMITTED)
         final[topic_partition] = [(record.offset, name_record(record)) for record in records]
-    for anomaly in judge_history(notebook, final, mode).anomalies:
+        kept = (batch for _, batch in read_batches(log, log.log_start_offset, log.high_watermark))
+        copies[topic_partition] = find_copies(kept, name_record)
+    anomalies = list(judge_history(notebook, final, mode).anomalies)
+    for topic_partition, found in copies.items():
+        anomalies = judge_copies(topic_partition, found, anomalies)
+    for anomaly in anomalies:
         notebook.fail(str(anomaly))
 
 
@@ -148,17 +168,8 @@ def _check_states(log: PartitionLog, notebook: Notebook) -> None:
 
 
 def _changes(log: PartitionLog) -> Iterator[TransactionChange]:
-    offset = log.log_start_offset
-    while offset < log.log_end_offset:
-        slice_read = log.reader.read(offset, _EVERYTHING, log.log_end_offset, at_least_one=True)
-        if slice_read is None:
-            return
-        content, at = slice_read.read(0, len(slice_read)), 0
-        while at < len(content):
-            header = read_header(content, at)
-            for record in iterate_records(content[at : at + header.size]):
-                change = decode_record(record.key or b"", record.value)
-                if isinstance(change, TransactionChange):
-                    yield change
-            at += header.size
-            offset = header.next_offset
+    for _, batch in read_batches(log, log.log_start_offset, log.log_end_offset):
+        for record in iterate_records(batch):
+            change = decode_record(record.key or b"", record.value)
+            if isinstance(change, TransactionChange):
+                yield change

@@ -13,6 +13,7 @@ from penstock.proof.simulation.members import ClassicMember, Committer, Consumer
 from penstock.proof.simulation.notebook import Notebook, Partition
 from penstock.proof.simulation.operating.decommissioner import Decommissioner
 from penstock.proof.simulation.operating.operator import Operator
+from penstock.proof.simulation.pipelining.producer import JavaProducer, LibrdkafkaProducer
 from penstock.proof.simulation.plan import Plan
 from penstock.proof.simulation.producers import (
     BriefProducer,
@@ -36,6 +37,8 @@ from penstock.testing.disks.memory import DiskFault
 _KINDS: dict[str, type[Client]] = {
     "plain": SimpleProducer,
     "idempotent": IdempotentProducer,
+    "librdkafka": LibrdkafkaProducer,
+    "java": JavaProducer,
     "keyed": KeyedProducer,
     "brief": BriefProducer,
     "transactional-1": TransactionalProducer,

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.broker.broker import Broker
 from penstock.broker.neighbours import Wires
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.broker.upkeep.compaction_pacing import Stopwatch
@@ -30,7 +31,7 @@ from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings
 from penstock.server.broker_server import BrokerServer
-from penstock.server.net.listener import ConnectionLimits, TcpListener
+from penstock.server.net.listener import ConnectionLimits, Handle, TcpListener
 from penstock.testing.disks.memory import DiskFault, MemoryFiles
 
 DATA = "/data"
@@ -87,6 +88,10 @@ class End(enum.Enum):
     LOST_DISK = "loses its disk"  # and gets another one, which is empty
 
 
+# Given who finds the broker, and what it does about requests: what is done about them instead.
+InFront = Callable[[Callable[[], Broker]], Callable[[Handle], Handle]]
+
+
 @dataclass(frozen=True)
 class Place:
     """What a machine finds where it stands."""
@@ -99,18 +104,32 @@ class Place:
     told_of_end: Callable[[bool], None] = lambda _is_power_cut: None  # that the process has ended
     wires: Wires | None = None  # to other machines
     told_of_close: Callable[[], None] = lambda: None  # that the process closes its port
+    in_front: InFront | None = None  # of what connections serve: a bug that is planted
 
 
 class Port(TcpListener):
-    """Nothing is bound: requests come by `Machine.handle`, until the port is closed."""
+    """Nothing is bound: requests come by `Machine.handle` or by connections without a socket, until the port is closed.
+    What comes by connections may meet something in front of the broker.
+    """
 
-    def __init__(self, place: Place, metrics: BrokerMetrics, told_of_close: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        place: Place,
+        metrics: BrokerMetrics,
+        in_front: Callable[[Handle], Handle],
+        told_of_close: Callable[[], None],
+    ) -> None:
         super().__init__("PLAINTEXT", _NO_LIMITS, metrics.sockets, place.clock)
         self.port = _PORT
+        self._in_front = in_front
         self._told_of_close = told_of_close
+
+    def handle_with(self, handle: Handle) -> None:
+        super().handle_with(self._in_front(handle))
 
     async def close(self) -> None:
         self._told_of_close()
+        await super().close()
 
 
 def alone(world: World, mode: Mode) -> Place:
@@ -134,6 +153,9 @@ class Machine:
         self._remains: MemoryFiles | None = None
         self._then: Callable[[], None] | None = None
         self.loop_guard = LoopGuard(notebook.fail)
+        self.port: Port | None = None  # of the last process
+        # Those connected, who hear that the process has ended, and whether nothing is said, as when the power fails.
+        self.told_of_ends: dict[object, Callable[[bool], None]] = {}
 
     # ---- lives
 
@@ -154,7 +176,13 @@ class Machine:
             place.clock, self.files, chance, Stopwatch(_stepping(chance), lambda: 0.0), wires=place.wires
         )
         metrics = BrokerMetrics(lambda code: ErrorCode(code).name)
-        listener = Port(place, metrics, self._close_port)
+
+        def find_broker() -> Broker:
+            assert self._server is not None
+            return self._server.broker
+
+        in_front = _unchanged if place.in_front is None else place.in_front(find_broker)
+        listener = self.port = Port(place, metrics, in_front, self._close_port)
         try:
             server = await BrokerServer.compose(place.config, store, surroundings, metrics, [listener])
         except (LogDirectoryError, OSError, StoreError) as error:
@@ -215,6 +243,9 @@ class Machine:
             self.files.check = None
             loop.die()
             self._place.store.abandon()
+        for tell in list(self.told_of_ends.values()):
+            tell(self._end not in (None, End.KILL))
+        self.told_of_ends.clear()
 
     def stop(self, then: Callable[[], None]) -> None:
         """A clean shutdown, which takes as long as it takes."""
@@ -384,6 +415,10 @@ def _empty_disk(clock: Clock) -> MemoryFiles:
     files.make_directories(DATA)
     files.sync_directory("/")
     return files
+
+
+def _unchanged(handle: Handle) -> Handle:
+    return handle
 
 
 def _forget(_: object) -> None:

@@ -17,14 +17,11 @@ from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.core.types import TopicPartition
 from penstock.log.formats.names import DELETE_DIRECTORY
 from penstock.log.partition_log import PartitionLog
-from penstock.proof.simulation.checks import check_all
+from penstock.proof.simulation.checks import check_all, read_batches
 from penstock.proof.simulation.machine import DATA, Machine
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Mode
-from penstock.protocol.batch import BatchHeader, iterate_batches
 from penstock.protocol.records import Record, iterate_records
-
-_EVERYTHING = 1 << 30
 
 
 def is_settled(state: PartitionState) -> bool:
@@ -40,6 +37,15 @@ def is_whole(brokers: Sequence[Broker]) -> bool:
         and len(first.brokers) == len(brokers)
         and all(is_settled(state) for topic in first.topics.values() for state in topic.partitions)
     )
+
+
+def know_the_same(brokers: Sequence[Broker]) -> bool:
+    """Every follower has heard of its leader's high watermark."""
+    watermarks: dict[TopicPartition, set[int]] = {}
+    for broker in brokers:
+        for partition in broker.partitions:
+            watermarks.setdefault(partition.topic_partition, set()).add(partition.log.high_watermark)
+    return all(len(found) == 1 for found in watermarks.values())
 
 
 def describe(brokers: Sequence[Broker]) -> str:
@@ -139,18 +145,6 @@ def _compare_replicas(one: Partition, other: Partition, notebook: Notebook) -> N
         ]
     if differing:
         notebook.fail(f"{one.topic_partition}: replicas differ from offset {min(differing)} on, below {end}")
-
-
-def read_batches(log: PartitionLog, start: int, end: int) -> Iterator[tuple[BatchHeader, bytes]]:
-    offset = start
-    while offset < end:
-        slice_read = log.reader.read(offset, _EVERYTHING, end, at_least_one=True)
-        if slice_read is None or not len(slice_read):
-            return
-        content = slice_read.read(0, len(slice_read))
-        for at, header in iterate_batches(content):
-            yield header, content[at : at + header.size]
-            offset = header.next_offset
 
 
 def _records(log: PartitionLog, start: int, end: int) -> Iterator[Record]:

@@ -26,6 +26,8 @@ _OTHERS = (
     "operator",
     "decommissioner",
 )
+# In half of the schedules beside the others.
+_PIPELINING = ("librdkafka", "librdkafka", "java")
 _SHORT_MS = (50, 400, 1_200)
 _LONG_MS = (400, 1_500, 3_500, 8_000)
 # An episode is played to its end.
@@ -50,6 +52,10 @@ def draw_cluster_plan(seed: int, brokers: int) -> Plan:
     if chance.random() < 0.3:  # one in the midst of another
         draw = chance.choices(_DRAWS, _WEIGHTS)[0]
         faults += draw(faults[0].at_ms + chance.randrange(600), brokers, chance)
+    if chance.random() < 0.5:
+        clients += chance.choices(_PIPELINING, k=chance.randint(1, 2))
+        if chance.random() < 0.5:
+            faults += _suspension(chance.randrange(duration_ms), brokers, chance)
     faults.sort(key=lambda fault: fault.at_ms)
     duration_ms = max(duration_ms, faults[-1].at_ms + _AFTER_THE_LAST_MS)
     return Plan(seed, Mode.REPLICATED, duration_ms, tuple(clients), tuple(faults), brokers)
@@ -213,6 +219,17 @@ def _lonely_pause(at_ms: int, brokers: int, chance: random.Random) -> tuple[Faul
     return (
         Fault(at_ms, FaultKind.STORE_OUTAGE, outage_ms, (0,)),
         Fault(pause_at_ms, FaultKind.PAUSE, pause_ms, _one(brokers, chance)),
+    )
+
+
+def _suspension(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ...]:
+    """The store is away for all, and a machine stands still for some seconds. The other leaders hear of nobody, stop,
+    and lead again in the same epoch when the machine goes on: producers with requests in flight meet both moments.
+    """
+    pause_at_ms = at_ms + chance.choice((0, 500, 1_500))
+    return (
+        Fault(at_ms, FaultKind.STORE_OUTAGE, chance.choice((7_000, 10_000)), (0,)),
+        Fault(pause_at_ms, FaultKind.PAUSE, chance.choice((2_500, 3_500, 5_000)), (chance.randrange(brokers),)),
     )
 
 

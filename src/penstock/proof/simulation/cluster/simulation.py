@@ -11,7 +11,7 @@ from penstock.cluster.store.memory import MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.proof.simulation.checks import has_open_transactions
 from penstock.proof.simulation.client import Client, Setting
-from penstock.proof.simulation.cluster.checks import check_cluster, check_no_strays, describe, is_whole
+from penstock.proof.simulation.cluster.checks import check_cluster, check_no_strays, describe, is_whole, know_the_same
 from penstock.proof.simulation.cluster.faults import Faults
 from penstock.proof.simulation.cluster.founding import Founder, Prober
 from penstock.proof.simulation.cluster.network import Network, host_of
@@ -19,7 +19,7 @@ from penstock.proof.simulation.cluster.stage import Stage, Surface
 from penstock.proof.simulation.cluster.store import SharedStoreLink
 from penstock.proof.simulation.cluster.watch import Watch
 from penstock.proof.simulation.course import CLIENTS_LIMIT_MS, FAULTS, START_LIMIT_MS, Course, Verdict, listening
-from penstock.proof.simulation.machine import CONFIG, Machine, Place
+from penstock.proof.simulation.machine import CONFIG, InFront, Machine, Place
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import Plan
 from penstock.proof.simulation.world import MachineClock, World, owner_of
@@ -66,14 +66,15 @@ class Cast(NamedTuple):
     faults: Faults
 
 
-def simulate_cluster(plan: Plan) -> Verdict:
-    cast = gather(plan)
+def simulate_cluster(plan: Plan, planted: InFront | None = None) -> Verdict:
+    """`planted` is a bug in front of every broker, to see whether it is found."""
+    cast = gather(plan, planted)
     with listening(cast.setting.notebook, cast.setting.machines):
         ClusterSimulation(cast).run()
     return Verdict.of(plan, cast.setting.notebook)
 
 
-def gather(plan: Plan) -> Cast:
+def gather(plan: Plan, planted: InFront | None = None) -> Cast:
     world = World()
     notebook = Notebook(world)
     network = Network(world, random.Random(plan.seed * 7 + 1))
@@ -100,6 +101,7 @@ def gather(plan: Plan) -> Cast:
             functools.partial(faults.process_ended, place),
             network.wires_of(place),
             functools.partial(network.port_closed, place),
+            planted,
         )
         machines.append(Machine(world, where, random.Random(plan.seed * 100 + place), notebook))
     network.machines = machines
@@ -149,6 +151,8 @@ class ClusterSimulation(Course):
         # Leaders go back to their brokers meanwhile. A follower whose fetch waits then hears of it later than the
         # shortest lag that a schedule has, and leaves the in-sync set for a moment.
         self.wait_until_whole("leaders are balanced")
+        # A coordinator may have written a moment ago, as when a member's session ended.
+        self.run_until(lambda: know_the_same(self.brokers()), _HEALING_LIMIT_MS, "followers know the high watermarks")
         brokers = self.brokers()
         if len(brokers) == len(self._machines):
             check_cluster(brokers, self.notebook, self.plan.mode)

@@ -19,7 +19,7 @@ from penstock.broker.partitions.partition import Partition
 from penstock.cluster.image import NO_LEADER, MetadataImage
 from penstock.core.types import TopicId
 from penstock.log.partition_log import PartitionLog
-from penstock.proof.simulation.cluster.checks import read_batches
+from penstock.proof.simulation.checks import read_batches
 from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.world import World
