@@ -353,7 +353,15 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert group.owners.keys() == claims.keys()
             for member_id, owned in self.owned_by().items():
                 member = group.members[member_id]
-                assert owned <= {*member.assigned, *member.pending_revocation}
+                believed = owned if member.classic is None else self.of_existing_topics(owned)
+                assert believed <= {*member.assigned, *member.pending_revocation}
+
+    def of_existing_topics(self, partitions: set[TopicIdPartition]) -> set[TopicIdPartition]:
+        """The classic protocol assigns by name. A group that changes its protocol reads these names, as in Kafka, and
+        forgets partitions of topics that are gone. A classic member works on them until it rejoins, and nobody else
+        can: a topic made anew has another id.
+        """
+        return {partition for partition in partitions if partition.topic_id in self.runtime.groups.topics.by_id}
 
     @invariant()
     def epochs_do_not_go_back(self) -> None:
@@ -378,6 +386,38 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "runtime"):
             self.calm()
+
+
+def check(machine: ConsumerGroupMachine) -> None:
+    machine.no_partition_has_two_owners()
+    machine.epochs_do_not_go_back()
+    machine.log_tells_everything()
+
+
+def test_promises_hold_when_the_topic_of_a_classic_member_goes_before_the_upgrade() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=0, old=1)
+    machine.topics_change("orders", 0)
+    machine.static_client_restarts(says_goodbye=False)
+    assert isinstance(machine.group(), ConsumerGroup)
+    check(machine)
+    machine.calm()
+    assert machine.old[0].owned == set()
+
+
+def test_promises_hold_when_the_topic_of_a_classic_member_goes_before_the_downgrade() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=1, old=1)
+    machine.topics_change("orders", 0)
+    machine.time_passes(6_000)
+    machine.old_client_beats(0, is_lost=True)
+    machine.time_passes(6_000)
+    assert isinstance(machine.group(), ClassicGroup)
+    machine.static_client_restarts(says_goodbye=False)
+    assert isinstance(machine.group(), ConsumerGroup)
+    check(machine)
+    machine.calm()
+    assert machine.old[0].owned == set()
 
 
 ConsumerGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
