@@ -62,11 +62,13 @@ class NewClient:
 
 @dataclass
 class OldClient:
-    """Speaks the classic protocol with an eager assignor: owns nothing while it joins."""
+    """Speaks the classic protocol with an eager assignor: owns nothing while it joins. As Kafka's client, it sends no
+    heartbeat before it has joined and joins again if an answer was an error or did not come.
+    """
 
     number: int
     member_id: str = ""
-    generation: int = -1
+    generation: int = -1  # -1: has to join
     is_in: bool = False
     owned: set[TopicIdPartition] = field(default_factory=set)
     members: tuple[str, ...] = ()
@@ -173,7 +175,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if client.join_token is not None:
             return
         client.owned.clear()
-        client.sync_token = None
+        client.generation, client.sync_token = -1, None
         body = ConsumerProtocolSubscription(topics=list(client.topics), owned_partitions=[])
         protocol = Protocol("range", b"\0\1" + encode(body, 1))
         client.join_token = self.runtime.join(
@@ -293,7 +295,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.runtime.timers = {key: due + now_ms - self.runtime.now_ms for key, due in self.runtime.timers.items()}
         self.runtime.now_ms = now_ms
         for client in self.old:
-            client.join_token = client.sync_token = None
+            if client.join_token is not None or client.sync_token is not None:
+                client.generation, client.join_token, client.sync_token = -1, None, None
 
     @rule()
     def calm(self) -> None:
@@ -418,6 +421,18 @@ def test_promises_hold_when_the_topic_of_a_classic_member_goes_before_the_downgr
     check(machine)
     machine.calm()
     assert machine.old[0].owned == set()
+
+
+def test_classic_member_gets_its_share_when_its_second_join_was_not_written() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=3, old=0)
+    machine.topics_change("items", 1)
+    machine.old_client_joins(1, {"items"})
+    machine.next_append_fails(ErrorCode.KAFKA_STORAGE_ERROR)
+    machine.old_client_joins(1, {"orders", "users"})
+    machine.coordinator_restarts()
+    check(machine)
+    machine.calm()
 
 
 ConsumerGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
