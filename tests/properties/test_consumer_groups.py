@@ -82,6 +82,14 @@ class OldClient:
         self.owned.clear()
 
 
+def of_existing(topics: Topics, partitions: set[TopicIdPartition]) -> set[TopicIdPartition]:
+    """The classic protocol assigns by name. A group that changes its protocol reads these names, as in Kafka, and
+    forgets partitions of topics that are gone. A classic member works on them until it rejoins, and nobody else can: a
+    topic made anew has another id.
+    """
+    return {partition for partition in partitions if partition.topic_id in topics.by_id}
+
+
 class ConsumerGroupMachine(RuleBasedStateMachine):
     @initialize(new=st.integers(0, 3), old=st.integers(0, 2))
     def start(self, new: int, old: int) -> None:
@@ -356,15 +364,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert group.owners.keys() == claims.keys()
             for member_id, owned in self.owned_by().items():
                 member = group.members[member_id]
-                believed = owned if member.classic is None else self.of_existing_topics(owned)
+                believed = owned if member.classic is None else of_existing(self.runtime.groups.topics, owned)
                 assert believed <= {*member.assigned, *member.pending_revocation}
-
-    def of_existing_topics(self, partitions: set[TopicIdPartition]) -> set[TopicIdPartition]:
-        """The classic protocol assigns by name. A group that changes its protocol reads these names, as in Kafka, and
-        forgets partitions of topics that are gone. A classic member works on them until it rejoins, and nobody else
-        can: a topic made anew has another id.
-        """
-        return {partition for partition in partitions if partition.topic_id in self.runtime.groups.topics.by_id}
 
     @invariant()
     def epochs_do_not_go_back(self) -> None:
