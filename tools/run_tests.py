@@ -7,6 +7,7 @@ tests are in .cache/test-times.txt.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -76,10 +77,20 @@ OPTIONS: dict[str, tuple[str, ...]] = {"test": (), "interop": INTEROP_OPTIONS}
 
 
 def main(run: str, arguments: Sequence[str]) -> int:
+    keep_compiled_code()
     if arguments:
         return subprocess.call(pytest(*OPTIONS[run], *arguments))
     parts = {name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()}
     return run_parts(parts, CACHE / f"{run}-times.txt")
+
+
+def keep_compiled_code() -> None:
+    """As tests/conftest.py does, and before pytest starts: its plugins import much of Penstock before they read that
+    file. Without compiled code the start of each part takes 2.1 s of CPU time instead of 0.9 s.
+    """
+    if sys.dont_write_bytecode:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".cache" / "bytecode")
 
 
 def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:

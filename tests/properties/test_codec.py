@@ -5,6 +5,7 @@ bytes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import pkgutil
 from collections.abc import Generator
@@ -43,8 +44,12 @@ VERSIONS = [
 
 
 def _scalars(kind: Any, version: int) -> st.SearchStrategy[Any]:
-    if isinstance(kind, type):
-        return structs(kind, version)
+    return structs(kind, version) if isinstance(kind, type) else _plain(kind)
+
+
+# Hypothesis takes longer to build and check a strategy than to draw from it.
+@functools.cache
+def _plain(kind: str) -> st.SearchStrategy[Any]:
     if kind in _INTEGERS:
         bits = _INTEGERS[kind] - 1
         return st.integers(-(2**bits), 2**bits - 1)
@@ -60,6 +65,7 @@ def _scalars(kind: Any, version: int) -> st.SearchStrategy[Any]:
     }[kind]
 
 
+@functools.cache
 def structs(message: type[Message], version: int) -> st.SearchStrategy[Message]:
     fields = {}
     for field in message.FIELDS:
@@ -95,6 +101,8 @@ _PEERED = [
     and _peer(message)
     and version <= _peer(message).max_version
 ]
+TELLING_BYTES = st.sampled_from([0, 1, 0x7F, 0x80, 0xFF])
+ANY_PEERED, ANY_VERSION = st.sampled_from(_PEERED), st.sampled_from(VERSIONS)
 
 
 def test_peer_knows_most_messages_when_counted() -> None:
@@ -104,7 +112,7 @@ def test_peer_knows_most_messages_when_counted() -> None:
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_bytes_equal_those_of_an_independent_codec_when_any_message_is_encoded(data: st.DataObject) -> None:
-    message_class, version = data.draw(st.sampled_from(_PEERED))
+    message_class, version = data.draw(ANY_PEERED)
     message = data.draw(structs(message_class, version))
     ours = encode(message, version)
     theirs = _peer(message_class).decode(ours, version=version)
@@ -115,7 +123,7 @@ def test_bytes_equal_those_of_an_independent_codec_when_any_message_is_encoded(d
 @settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_message_is_unchanged_when_encoded_and_decoded(data: st.DataObject) -> None:
-    message_class, version = data.draw(st.sampled_from(VERSIONS))
+    message_class, version = data.draw(ANY_VERSION)
     encoded = encode(data.draw(structs(message_class, version)), version)
     assert encode(decode(message_class, encoded, version), version) == encoded
 
@@ -123,7 +131,7 @@ def test_message_is_unchanged_when_encoded_and_decoded(data: st.DataObject) -> N
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_bytes_and_values_are_the_same_when_the_work_is_done_in_slices(data: st.DataObject) -> None:
-    message_class, version = data.draw(st.sampled_from(VERSIONS))
+    message_class, version = data.draw(ANY_VERSION)
     message = data.draw(structs(message_class, version))
     encoded = encode(message, version)
     assert b"".join(_run(encode_in_slices(message, version))) == encoded
@@ -141,12 +149,12 @@ def _run(work: Generator[None, None, Any]) -> Any:
 @settings(max_examples=1500, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_decoder_answers_or_refuses_when_bytes_are_mutated(data: st.DataObject) -> None:
-    message_class, version = data.draw(st.sampled_from(VERSIONS))
+    message_class, version = data.draw(ANY_VERSION)
     encoded = bytearray(encode(data.draw(structs(message_class, version)), version))
     for _ in range(data.draw(st.integers(1, 4))):
         if encoded:
             position = data.draw(st.integers(0, len(encoded) - 1))
-            encoded[position] = data.draw(st.sampled_from([0, 1, 0x7F, 0x80, 0xFF]))
+            encoded[position] = data.draw(TELLING_BYTES)
     del encoded[data.draw(st.integers(0, len(encoded))) :]
     with contextlib.suppress(ApiError):
         decode(message_class, bytes(encoded), version)

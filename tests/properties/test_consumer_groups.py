@@ -62,11 +62,13 @@ class NewClient:
 
 @dataclass
 class OldClient:
-    """Speaks the classic protocol with an eager assignor: owns nothing while it joins."""
+    """Speaks the classic protocol with an eager assignor: owns nothing while it joins. As Kafka's client, it sends no
+    heartbeat before it has joined and joins again if an answer was an error or did not come.
+    """
 
     number: int
     member_id: str = ""
-    generation: int = -1
+    generation: int = -1  # -1: has to join
     is_in: bool = False
     owned: set[TopicIdPartition] = field(default_factory=set)
     members: tuple[str, ...] = ()
@@ -78,6 +80,14 @@ class OldClient:
         self.member_id, self.generation, self.members = "", -1, ()
         self.join_token = self.sync_token = None
         self.owned.clear()
+
+
+def of_existing(topics: Topics, partitions: set[TopicIdPartition]) -> set[TopicIdPartition]:
+    """The classic protocol assigns by name. A group that changes its protocol reads these names, as in Kafka, and
+    forgets partitions of topics that are gone. A classic member works on them until it rejoins, and nobody else can: a
+    topic made anew has another id.
+    """
+    return {partition for partition in partitions if partition.topic_id in topics.by_id}
 
 
 class ConsumerGroupMachine(RuleBasedStateMachine):
@@ -173,7 +183,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if client.join_token is not None:
             return
         client.owned.clear()
-        client.sync_token = None
+        client.generation, client.sync_token = -1, None
         body = ConsumerProtocolSubscription(topics=list(client.topics), owned_partitions=[])
         protocol = Protocol("range", b"\0\1" + encode(body, 1))
         client.join_token = self.runtime.join(
@@ -293,7 +303,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         self.runtime.timers = {key: due + now_ms - self.runtime.now_ms for key, due in self.runtime.timers.items()}
         self.runtime.now_ms = now_ms
         for client in self.old:
-            client.join_token = client.sync_token = None
+            if client.join_token is not None or client.sync_token is not None:
+                client.generation, client.join_token, client.sync_token = -1, None, None
 
     @rule()
     def calm(self) -> None:
@@ -353,7 +364,8 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
             assert group.owners.keys() == claims.keys()
             for member_id, owned in self.owned_by().items():
                 member = group.members[member_id]
-                assert owned <= {*member.assigned, *member.pending_revocation}
+                believed = owned if member.classic is None else of_existing(self.runtime.groups.topics, owned)
+                assert believed <= {*member.assigned, *member.pending_revocation}
 
     @invariant()
     def epochs_do_not_go_back(self) -> None:
@@ -378,6 +390,50 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "runtime"):
             self.calm()
+
+
+def check(machine: ConsumerGroupMachine) -> None:
+    machine.no_partition_has_two_owners()
+    machine.epochs_do_not_go_back()
+    machine.log_tells_everything()
+
+
+def test_promises_hold_when_the_topic_of_a_classic_member_goes_before_the_upgrade() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=0, old=1)
+    machine.topics_change("orders", 0)
+    machine.static_client_restarts(says_goodbye=False)
+    assert isinstance(machine.group(), ConsumerGroup)
+    check(machine)
+    machine.calm()
+    assert machine.old[0].owned == set()
+
+
+def test_promises_hold_when_the_topic_of_a_classic_member_goes_before_the_downgrade() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=1, old=1)
+    machine.topics_change("orders", 0)
+    machine.time_passes(6_000)
+    machine.old_client_beats(0, is_lost=True)
+    machine.time_passes(6_000)
+    assert isinstance(machine.group(), ClassicGroup)
+    machine.static_client_restarts(says_goodbye=False)
+    assert isinstance(machine.group(), ConsumerGroup)
+    check(machine)
+    machine.calm()
+    assert machine.old[0].owned == set()
+
+
+def test_classic_member_gets_its_share_when_its_second_join_was_not_written() -> None:
+    machine = ConsumerGroupMachine()
+    machine.start(new=3, old=0)
+    machine.topics_change("items", 1)
+    machine.old_client_joins(1, {"items"})
+    machine.next_append_fails(ErrorCode.KAFKA_STORAGE_ERROR)
+    machine.old_client_joins(1, {"orders", "users"})
+    machine.coordinator_restarts()
+    check(machine)
+    machine.calm()
 
 
 ConsumerGroupMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -20,7 +20,19 @@ PRIMITIVES = ["null", "boolean", "int", "long", "float", "double", "bytes", "str
 DEFAULTS: dict[str, Any] = {
     "null": None, "boolean": True, "int": 1, "long": 2, "float": 0.5, "double": 1.5, "bytes": "b", "string": "s",
 }  # fmt: skip
-SYMBOLS = ["A", "B", "C"]
+# Hypothesis takes longer to build and check a strategy than to draw from it, so each is built once.
+PRIMITIVE = st.sampled_from(PRIMITIVES)
+SYMBOLS = st.lists(st.sampled_from(["A", "B", "C"]), min_size=1, unique=True)
+RECORD_NAMES = st.sampled_from(["R", "S"])
+FIELD_NAMES = st.lists(st.sampled_from("abc"), unique=True)
+FLAT_KINDS = ["primitive", "primitive", "enum", "fixed", "known"]
+DEEP_KINDS = [*FLAT_KINDS, "array", "map", "record"]
+KINDS = {
+    "flat": st.sampled_from(FLAT_KINDS),
+    "branch": st.sampled_from(DEEP_KINDS),
+    "deep": st.sampled_from([*DEEP_KINDS, "union"]),
+}
+CHANGES = st.sampled_from(["add", "add with default", "drop", "promote", "nullable", "none"])
 
 Drawn = Any
 
@@ -33,13 +45,11 @@ class SchemaMaker:
         self._defined: dict[str, str] = {}
 
     def type(self, depth: int, *, in_union: bool = False) -> Any:
-        kinds = ["primitive", "primitive", "enum", "fixed", "known"]
-        if depth:
-            kinds += ["array", "map", "record"] + ([] if in_union else ["union"])
-        return getattr(self, "_" + self._draw(st.sampled_from(kinds)))(depth)
+        place = "flat" if not depth else "branch" if in_union else "deep"
+        return getattr(self, "_" + self._draw(KINDS[place]))(depth)
 
     def _primitive(self, depth: int) -> Any:
-        return self._draw(st.sampled_from(PRIMITIVES))
+        return self._draw(PRIMITIVE)
 
     def _known(self, depth: int) -> Any:
         return self._draw(st.sampled_from(["int", *self._defined]))
@@ -63,7 +73,7 @@ class SchemaMaker:
         return list(branches.values()) or ["int"]
 
     def _enum(self, depth: int) -> Any:
-        symbols = self._draw(st.lists(st.sampled_from(SYMBOLS), min_size=1, unique=True))
+        symbols = self._draw(SYMBOLS)
         more = {"default": symbols[0]} if self._draw(st.booleans()) else {}
         return self._define("enum", "E", {"symbols": symbols, **more})
 
@@ -71,11 +81,11 @@ class SchemaMaker:
         return self._define("fixed", "F", {"size": self._draw(st.integers(1, 2))})
 
     def _record(self, depth: int) -> Any:
-        name = self._draw(st.sampled_from(["R", "S"]))
+        name = self._draw(RECORD_NAMES)
         if name in self._defined:
             return name
         self._defined[name] = "record"
-        fields = [self._field(each, depth) for each in self._draw(st.lists(st.sampled_from("abc"), unique=True))]
+        fields = [self._field(each, depth) for each in self._draw(FIELD_NAMES)]
         return {"type": "record", "name": name, "fields": fields}
 
     def _field(self, name: str, depth: int) -> Any:
@@ -113,7 +123,7 @@ def changed(draw: Drawn, schema: Any) -> Any:
         return document
     record = draw(st.sampled_from(records))
     names = {field["name"] for field in record["fields"]}
-    match draw(st.sampled_from(["add", "add with default", "drop", "promote", "nullable", "none"])):
+    match draw(CHANGES):
         case "add" if "z" not in names:
             record["fields"].append({"name": "z", "type": "int"})
         case "add with default" if "z" not in names:

@@ -23,37 +23,54 @@ values = st.recursive(
 )
 TYPES = ["null", "boolean", "integer", "number", "string", "object", "array"]
 small = st.integers(0, 3)
+# Hypothesis takes longer to build and check a strategy than to draw from it, so each is built once.
+BOUNDS = st.dictionaries(
+    st.sampled_from(["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]), small, max_size=2
+)
+MULTIPLES = st.sampled_from([0.5, 1, 2])
+LENGTHS = st.dictionaries(st.sampled_from(["minLength", "maxLength"]), small)
+PATTERNS = st.sampled_from(["a", "^b"])
+COUNTS = st.dictionaries(st.sampled_from(["minProperties", "maxProperties"]), small, max_size=1)
+NAMES = st.lists(st.sampled_from(["a", "ab", "b"]), unique=True, max_size=2)
+REQUIRED = st.lists(st.sampled_from(["a", "b"]), unique=True, min_size=1)
+NAME_PATTERNS = st.sampled_from(["^a", "b"])
+DEPENDENCIES = st.sampled_from([["b"], ["ab", "b"]])
+SIZES = st.dictionaries(st.sampled_from(["minItems", "maxItems"]), small, max_size=1)
+ADDITIONAL_ITEMS = st.sampled_from([True, False, {"type": "integer"}])
+ANY_TYPE = st.sampled_from(TYPES)
+SOME_TYPES = st.lists(ANY_TYPE, min_size=2, max_size=3, unique=True)
+TRIVIAL = st.sampled_from([True, False, {}])
+ENUMS = st.lists(st.sampled_from(SCALARS), min_size=1, max_size=4)
+DISJOINT = st.lists(st.sampled_from(["string", "integer", "null"]), min_size=1, unique=True)
+ITEM_TYPES = st.sampled_from(["integer", "string", "null"]).map(lambda kind: {"type": kind})
+ITEMS = st.one_of(ITEM_TYPES, st.booleans())
 
 
 def _number(draw: Drawn, depth: int) -> dict[str, Any]:
-    keywords = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"]
-    found: dict[str, Any] = draw(st.dictionaries(st.sampled_from(keywords), small, max_size=2))
-    return found | ({"multipleOf": draw(st.sampled_from([0.5, 1, 2]))} if draw(st.booleans()) else {})
+    found: dict[str, Any] = draw(BOUNDS)
+    return found | ({"multipleOf": draw(MULTIPLES)} if draw(st.booleans()) else {})
 
 
 def _string(draw: Drawn, depth: int) -> dict[str, Any]:
-    found: dict[str, Any] = draw(st.dictionaries(st.sampled_from(["minLength", "maxLength"]), small))
-    return found | ({"pattern": draw(st.sampled_from(["a", "^b"]))} if draw(st.booleans()) else {})
+    found: dict[str, Any] = draw(LENGTHS)
+    return found | ({"pattern": draw(PATTERNS)} if draw(st.booleans()) else {})
 
 
 def _object(draw: Drawn, depth: int) -> dict[str, Any]:
     inner = _schema(draw, depth - 1)
-    found: dict[str, Any] = draw(
-        st.dictionaries(st.sampled_from(["minProperties", "maxProperties"]), small, max_size=1)
-    )
-    names = draw(st.lists(st.sampled_from(["a", "ab", "b"]), unique=True, max_size=2))
-    found["properties"] = {name: _schema(draw, depth - 1) for name in names}
+    found: dict[str, Any] = draw(COUNTS)
+    found["properties"] = {name: _schema(draw, depth - 1) for name in draw(NAMES)}
     match draw(st.integers(0, 9)):
         case 0 | 1:
-            found["required"] = draw(st.lists(st.sampled_from(["a", "b"]), unique=True, min_size=1))
+            found["required"] = draw(REQUIRED)
         case 2 | 3 | 4:
             found["additionalProperties"] = False
         case 5:
             found["additionalProperties"] = inner
         case 6:
-            found["patternProperties"] = {draw(st.sampled_from(["^a", "b"])): inner}
+            found["patternProperties"] = {draw(NAME_PATTERNS): inner}
         case 7:
-            found["dependencies"] = {"a": draw(st.sampled_from([["b"], ["ab", "b"]]))}
+            found["dependencies"] = {"a": draw(DEPENDENCIES)}
         case 8:
             found["propertyNames"] = {"maxLength": draw(small)}
     return found
@@ -61,13 +78,13 @@ def _object(draw: Drawn, depth: int) -> dict[str, Any]:
 
 def _array(draw: Drawn, depth: int) -> dict[str, Any]:
     inner = _schema(draw, depth - 1)
-    found: dict[str, Any] = draw(st.dictionaries(st.sampled_from(["minItems", "maxItems"]), small, max_size=1))
+    found: dict[str, Any] = draw(SIZES)
     match draw(st.integers(0, 4)):
         case 0 | 1:
             found["items"] = inner
         case 2:
             found["items"] = [inner, _schema(draw, depth - 1)][: draw(st.integers(1, 2))]
-            found["additionalItems"] = draw(st.sampled_from([True, False, {"type": "integer"}]))
+            found["additionalItems"] = draw(ADDITIONAL_ITEMS)
         case 3:
             found["uniqueItems"] = True
         case 4:
@@ -79,7 +96,7 @@ KEYWORDS = {"integer": _number, "number": _number, "string": _string, "object": 
 
 
 def _typed(draw: Drawn, depth: int) -> dict[str, Any]:
-    kind = draw(st.sampled_from(TYPES))
+    kind = draw(ANY_TYPE)
     found: dict[str, Any] = {"type": kind}
     if kind in KEYWORDS and depth:
         found |= KEYWORDS[kind](draw, depth)
@@ -89,9 +106,9 @@ def _typed(draw: Drawn, depth: int) -> dict[str, Any]:
 def _schema(draw: Drawn, depth: int) -> Any:
     match draw(st.integers(0, 13)) if depth else 0:
         case 1:
-            return draw(st.sampled_from([True, False, {}]))
+            return draw(TRIVIAL)
         case 2:
-            return {"enum": draw(st.lists(st.sampled_from(SCALARS), min_size=1, max_size=4))}
+            return {"enum": draw(ENUMS)}
         case 3:
             return {"anyOf": [_schema(draw, depth - 1) for _ in range(draw(st.integers(1, 3)))]}
         case 4:
@@ -101,8 +118,7 @@ def _schema(draw: Drawn, depth: int) -> Any:
         case 6:
             return {**_object(draw, depth), **_string(draw, depth), **_number(draw, depth)}
         case 7:
-            types = draw(st.lists(st.sampled_from(TYPES), min_size=2, max_size=3, unique=True))
-            return {"type": types, **_string(draw, depth), **_object(draw, depth)}
+            return {"type": draw(SOME_TYPES), **_string(draw, depth), **_object(draw, depth)}
         case 8:
             return {**_typed(draw, depth), "anyOf": [_schema(draw, depth - 1)]}
         case 9:
@@ -111,8 +127,7 @@ def _schema(draw: Drawn, depth: int) -> Any:
             return {"$ref": "#/definitions/shared"}
         case 11:
             # Disjoint branches: with others, more branches may mean fewer values, and Confluent's rule is not true.
-            kinds = draw(st.lists(st.sampled_from(["string", "integer", "null"]), min_size=1, unique=True))
-            return {"oneOf": [{"type": kind} for kind in kinds]}
+            return {"oneOf": [{"type": kind} for kind in draw(DISJOINT)]}
     return _typed(draw, depth)
 
 
@@ -201,11 +216,10 @@ def test_a_schema_fits_itself_and_its_texts_are_fixpoints(document: Any) -> None
 @given(st.lists(values, min_size=1, max_size=20), st.data())
 def test_tuples_of_the_newest_draft_keep_the_promise_too(samples: list[Any], data: st.DataObject) -> None:
     def array() -> Any:
-        types = st.sampled_from(["integer", "string", "null"]).map(lambda kind: {"type": kind})
-        document: dict[str, Any] = {"$schema": DRAFT_2020, "type": "array", "prefixItems": [data.draw(types)]}
-        document["items"] = data.draw(st.one_of(types, st.booleans()))
+        document: dict[str, Any] = {"$schema": DRAFT_2020, "type": "array", "prefixItems": [data.draw(ITEM_TYPES)]}
+        document["items"] = data.draw(ITEMS)
         if data.draw(st.booleans()):
-            document |= {"contains": data.draw(types), "minContains": data.draw(small), "maxContains": 2}
+            document |= {"contains": data.draw(ITEM_TYPES), "minContains": data.draw(small), "maxContains": 2}
         return document
 
     old, new = array(), array()

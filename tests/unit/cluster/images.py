@@ -18,7 +18,20 @@ NODES = [1, 2, 3]
 GROUPS = ["g", "a/b ", "%2F."]
 SETTINGS = st.sampled_from([{}, {"x": "1"}, {"x": ""}, {"retention.ms": "ü"}, {"x": "1", "retention.ms": "5"}])
 DIRECTORIES = st.sampled_from([(), ("a",), ("a", "b")])
-REPLICAS = st.lists(st.sampled_from(NODES), unique=True, min_size=1, max_size=3).map(tuple)
+SOME_SETTINGS = SETTINGS.filter(bool)
+ANY_NODE = st.sampled_from(NODES)
+SOME_NODES = st.lists(ANY_NODE, unique=True)
+REPLICAS = st.lists(ANY_NODE, unique=True, min_size=1, max_size=3).map(tuple)
+# Hypothesis takes longer to build and check a strategy than to draw from it, so each is built once.
+RACKS = st.sampled_from([None, "rack"])
+SOME_TOPICS = st.lists(st.sampled_from(TOPICS), unique=True)
+FATES = st.sampled_from(["anew", "gone", "changed"])
+STEPS = st.sampled_from(["same", "led", "moved"])
+LEADERS = st.sampled_from([-1, *NODES])
+ADDED, REMOVED = st.sampled_from([(), (3,)]), st.sampled_from([(), (1,)])
+SETTINGS_BY_NODE = st.dictionaries(ANY_NODE, SOME_SETTINGS, max_size=2)
+DIRECTORIES_BY_NODE = st.dictionaries(ANY_NODE, DIRECTORIES, max_size=2)
+SETTINGS_BY_GROUP = st.dictionaries(st.sampled_from(GROUPS), SOME_SETTINGS, max_size=2)
 
 
 @st.composite
@@ -27,7 +40,7 @@ def brokers(draw: st.DrawFn) -> dict[int, BrokerRegistration]:
         node_id: BrokerRegistration(
             node_id,
             (Endpoint("PLAINTEXT", f"host-{node_id}", 9092, "PLAINTEXT"),),
-            draw(st.sampled_from([None, "rack"])),
+            draw(RACKS),
             draw(st.integers(1, 9)),
             draw(st.integers(-1, 3)),
             draw(st.booleans()),
@@ -35,7 +48,7 @@ def brokers(draw: st.DrawFn) -> dict[int, BrokerRegistration]:
             draw(DIRECTORIES),
             draw(st.booleans()),
         )
-        for node_id in draw(st.lists(st.sampled_from(NODES), unique=True))
+        for node_id in draw(SOME_NODES)
     }
 
 
@@ -55,18 +68,18 @@ def new_topic(draw: st.DrawFn, name: str, number: int) -> TopicImage:
 def changed_topic(draw: st.DrawFn, topic: TopicImage) -> TopicImage:
     states = []
     for state in topic.partitions:
-        match draw(st.sampled_from(["same", "led", "moved"])):
+        match draw(STEPS):
             case "led":
                 state = state._replace(
-                    leader=draw(st.sampled_from([-1, *NODES])),
+                    leader=draw(LEADERS),
                     leader_epoch=state.leader_epoch + 1,
                     partition_epoch=state.partition_epoch + 1,
                 )
             case "moved":
                 state = state._replace(
                     replicas=draw(REPLICAS),
-                    adding=draw(st.sampled_from([(), (3,)])),
-                    removing=draw(st.sampled_from([(), (1,)])),
+                    adding=draw(ADDED),
+                    removing=draw(REMOVED),
                     partition_epoch=state.partition_epoch + 1,
                 )
         states.append(state)
@@ -99,44 +112,41 @@ ENTITIES = st.sampled_from(
     ]
 )
 
+RULES = st.dictionaries(RESOURCES, st.lists(ACLS, min_size=1, max_size=3).map(tuple), max_size=3)
+QUOTAS = st.dictionaries(ENTITIES, SOME_SETTINGS, max_size=3)
+NAMED = st.dictionaries(st.sampled_from(["one", "."]), SOME_SETTINGS, max_size=2)
+
 
 @st.composite
 def securities(draw: st.DrawFn) -> SecurityImage:
-    named = st.dictionaries(st.sampled_from(["one", "."]), SETTINGS.filter(bool), max_size=2)
-    return SecurityImage(
-        draw(st.dictionaries(RESOURCES, st.lists(ACLS, min_size=1, max_size=3).map(tuple), max_size=3)),
-        draw(st.dictionaries(ENTITIES, SETTINGS.filter(bool), max_size=3)),
-        draw(named),
-        draw(named),
-    )
+    return SecurityImage(draw(RULES), draw(QUOTAS), draw(NAMED), draw(NAMED))
 
 
 @st.composite
 def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
     """Another image, as a controller could make it of this one."""
     topics = dict(image.topics)
-    for name in draw(st.lists(st.sampled_from(TOPICS), unique=True)):
+    for name in draw(SOME_TOPICS):
         present = topics.pop(name, None)
-        match draw(st.sampled_from(["anew", "gone", "changed"])):
+        match draw(FATES):
             case "anew":
                 topics[name] = draw(new_topic(name, image.number))
             case "changed" if present is not None:
                 topics[name] = draw(changed_topic(present))
     image = replace(image, topics=topics, number=image.number + 1)
     if draw(st.booleans()):
-        settings = st.dictionaries(st.sampled_from(NODES), SETTINGS.filter(bool), max_size=2)
         image = replace(
             image,
             brokers=draw(brokers()),
-            directories=draw(st.dictionaries(st.sampled_from(NODES), DIRECTORIES, max_size=2)),
-            broker_configs=draw(settings),
+            directories=draw(DIRECTORIES_BY_NODE),
+            broker_configs=draw(SETTINGS_BY_NODE),
             default_broker_config=draw(SETTINGS),
-            group_configs=draw(st.dictionaries(st.sampled_from(GROUPS), SETTINGS.filter(bool), max_size=2)),
+            group_configs=draw(SETTINGS_BY_GROUP),
         )
     if draw(st.booleans()):
         image = replace(image, security=draw(securities()))
     if draw(st.booleans()):
-        image = replace(image, controller_id=draw(st.sampled_from(NODES)), controller_epoch=image.controller_epoch + 1)
+        image = replace(image, controller_id=draw(ANY_NODE), controller_epoch=image.controller_epoch + 1)
     return image
 
 

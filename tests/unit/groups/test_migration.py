@@ -9,13 +9,16 @@ from penstock.groups.classic.group import ClassicGroup
 from penstock.groups.requests import LeavingMember, Protocol
 from penstock.groups.settings import GroupSettings, MigrationPolicy
 from penstock.groups.subscription import decode_assignment, encode_assignment_for
-from penstock.groups.topics import TopicIdPartition
+from penstock.groups.topics import Topic, TopicIdPartition, Topics
 from penstock.protocol.errors import ErrorCode
-from tests.unit.groups.consumer_harness import AT_ONCE, TOPICS, ConsumerRuntime, durable, of_orders
+from tests.unit.groups.consumer_harness import AT_ONCE, TOPICS, USERS, ConsumerRuntime, durable, of_orders
 from tests.unit.groups.harness import GROUP, REBALANCE_MS, SESSION_MS, subscription
 
 METADATA = subscription("orders")
 RANGE, STICKY = Protocol("range", METADATA), Protocol("sticky", METADATA)
+WITHOUT_ORDERS = Topics.of([Topic("users", USERS, 2)])
+ORDERS_ANEW = b"n" * 16
+WITH_ORDERS_ANEW = Topics.of([Topic("orders", ORDERS_ANEW, 4), Topic("users", USERS, 2)])
 
 
 def classic_group(size: int = 2, settings: GroupSettings = AT_ONCE) -> tuple[ConsumerRuntime, list[str]]:
@@ -57,6 +60,29 @@ def test_classic_members_keep_what_they_have_when_the_group_is_upgraded() -> Non
     assert set(group.members[second].assigned) == set(of_orders(2, 3))
     assert (group.epoch, group.members[first].member_epoch, group.members["new"].member_epoch) == (2, 1, 2)
     assert durable(runtime.restarted().consumer_group()) == durable(group)
+
+
+def test_classic_members_have_nothing_of_a_topic_when_it_was_deleted_before_the_upgrade() -> None:
+    runtime, (first, second) = classic_group()
+    runtime.groups.on_topics_changed(WITHOUT_ORDERS)
+    runtime.enter("new", "users")
+    group = runtime.consumer_group()
+    assert group.members[first].assigned == group.members[second].assigned == {}
+    # They still work on it, by name, until they are told to rejoin.
+    for member in (first, second):
+        assert runtime.heartbeat(member, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+        assert runtime.joined(runtime.join(member, protocols=(RANGE, STICKY))).generation_id == 2
+        assert synced(runtime, member, 2) == set()
+
+
+def test_classic_members_have_the_topic_of_that_name_when_it_was_made_anew_before_the_upgrade() -> None:
+    runtime, (first, second) = classic_group()
+    runtime.groups.on_topics_changed(WITH_ORDERS_ANEW)
+    told = runtime.enter("new")
+    group = runtime.consumer_group()
+    assert set(group.members[first].assigned) == {TopicIdPartition(ORDERS_ANEW, index) for index in (0, 1)}
+    assert set(group.members[second].assigned) == {TopicIdPartition(ORDERS_ANEW, index) for index in (2, 3)}
+    assert told.assignment == ()
 
 
 def test_classic_member_is_told_to_rejoin_when_the_target_has_moved() -> None:
@@ -186,6 +212,17 @@ def test_group_is_classic_when_the_last_member_of_the_new_protocol_leaves() -> N
     assert isinstance(replayed, ClassicGroup)
     assert set(replayed.members) == {first, second}
     assert replayed.generation_id == 2
+
+
+def test_classic_group_has_nothing_of_a_topic_when_it_was_deleted_before_the_downgrade() -> None:
+    runtime, (first, second) = upgraded()
+    runtime.groups.on_topics_changed(WITHOUT_ORDERS)
+    runtime.beat("new", -1)
+    group = runtime.groups.shards.hosted(0).groups[GROUP]
+    assert isinstance(group, ClassicGroup)
+    for member in (first, second):
+        assert decode_assignment(group.members[member].assignment, TOPICS) == (frozenset(), False)
+        assert runtime.heartbeat(member, group.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_group_is_classic_when_the_last_member_of_the_new_protocol_is_silent() -> None:
