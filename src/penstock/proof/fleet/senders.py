@@ -141,10 +141,6 @@ def name_streamed(kind: StreamKind, number: int, key: bytes | None = None) -> st
 
 def name_stored(value: bytes | None, key: bytes | None) -> str:
     """The name of a record, or what is wrong with it."""
-    return name_stored(message.value(), message.key())
-
-
-def name_stored(value: bytes | None, key: bytes | None) -> str:
     try:
         sender, number = decode_streamed(value)
         return name_streamed(STREAM_KINDS[sender], number, key)
