@@ -65,8 +65,17 @@ def _plain(kind: str) -> st.SearchStrategy[Any]:
     }[kind]
 
 
-@functools.cache
 def structs(message: type[Message], version: int) -> st.SearchStrategy[Message]:
+    # `functools.cache` takes no classes whose instances have no hash: so mypy says.
+    if (message, version) not in _STRUCTS:
+        _STRUCTS[message, version] = _structs(message, version)
+    return _STRUCTS[message, version]
+
+
+_STRUCTS: dict[tuple[type[Message], int], st.SearchStrategy[Message]] = {}
+
+
+def _structs(message: type[Message], version: int) -> st.SearchStrategy[Message]:
     fields = {}
     for field in message.FIELDS:
         if not field.is_in(version) and not field.is_tagged(version):
