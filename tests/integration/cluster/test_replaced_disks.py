@@ -56,6 +56,8 @@ def test_empty_disk_leads_nothing_until_somebody_accepts_the_loss_when_it_comes_
 ) -> None:
     create(cluster.bootstrap_servers, "kept", 2, 1, 3)
     create(cluster.bootstrap_servers, "lost", 2)
+    for node_id in (1, 2, 3):  # all at once: the last one would elect itself when it sees the others die
+        cluster.pause(node_id)
     for node_id in (1, 2, 3):
         cluster.kill(node_id)
     shutil.rmtree(directory_of(cluster, 2))
