@@ -46,10 +46,10 @@ _DELIVERY_TIMEOUTS_MS = (3_000, 8_000, 15_000)
 _MOST_WAITING = 60
 _BREAK = 0.005
 _TURN = 0.1
-# How many times longer than those of other clients requests are under way: a pipeline that is spread over some time
-# meets a change of its leader in its middle.
-_SLOWNESS = (1, 8, 60, 60)
-_STRETCHED_BELOW_MS = 5.0  # what takes long by itself takes no longer
+# How often a packet is lost, and for how long all behind it waits: a pipeline that is spread over some time meets a
+# change of its leader in its middle.
+_STALL = (0.0, 0.1, 0.25, 0.25)
+_STALLS_MS = (40.0, 150.0, 400.0)
 _RETRY_MS = 20.0
 
 
@@ -73,7 +73,7 @@ class PipeliningProducer(Producer):
         self._written: Sequence[Partition] = _PARTITIONS  # of which some have a rest
         self._has_failed = False
         self._broker_timeout_ms, self._timeout_ms = self.chance.choice(_TIMEOUTS_MS)
-        self._slowness = self.chance.choice(_SLOWNESS)
+        self._stall = self.chance.choice(_STALL)
 
     def make_rules(self, listener: Listener) -> Rules:
         raise NotImplementedError
@@ -168,9 +168,7 @@ class PipeliningProducer(Producer):
         return link
 
     def _choose_delay_ms(self) -> float:
-        delay_ms = self._delay_ms()
-        is_stretched = delay_ms < _STRETCHED_BELOW_MS and self.chance.random() < 0.5
-        return delay_ms * self._slowness if is_stretched else delay_ms
+        return self.chance.choice(_STALLS_MS) if self.chance.random() < self._stall else self._delay_ms()
 
     def _transmit(self, rules: Rules, link: _Link, sendings: list[Sending]) -> None:
         self.notebook.requests += 1
