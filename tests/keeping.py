@@ -202,11 +202,17 @@ def copy(directory: Path, target: Path) -> None:
         shutil.copytree(directory, target, symlinks=True)
 
 
+def _age_ns(place: Path) -> int:
+    try:
+        return -place.stat().st_mtime_ns
+    except OSError:  # another run has removed it
+        return 0
+
+
 def prune(root: Path, limits: Limits) -> None:
     """Removes the oldest ones. The newest stays whatever it takes."""
     total = 0
-    places = sorted(root.iterdir(), key=lambda place: place.stat().st_mtime_ns, reverse=True)
-    for number, place in enumerate(places):
+    for number, place in enumerate(sorted(root.iterdir(), key=_age_ns)):
         total += count_bytes(place)
         if number and (number >= limits.places or total > limits.total_bytes):
             shutil.rmtree(place, ignore_errors=True)
@@ -235,13 +241,20 @@ class KeepingPlugin:
         try:
             done = yield
             if self._failed:
-                lines = [*self._keeper.keep(item.name, self._tmp_path), *self._logs]
+                lines = [*self._try_to_keep(item.name), *self._logs]
                 if lines:  # reports are printed at the end of the run
                     self._failed[0].sections.append((SECTION, "\n".join(lines)))
             return done
         finally:
             self._keeper.end_test()
             self._failed, self._tmp_path, self._logs = [], None, []
+
+    def _try_to_keep(self, name: str) -> list[str]:
+        """The disk may be full, and runs side by side keep in one place: neither may end the run."""
+        try:
+            return self._keeper.keep(name, self._tmp_path)
+        except OSError as error:
+            return [f"what the test wrote could not be kept: {error}"]
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:

@@ -13,7 +13,6 @@ from penstock.broker.metadata_answers import MetadataAnswers
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.moves import Moves
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.refused_writes import RefusedWrites
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas.client_quotas import ClientQuotas
@@ -63,7 +62,6 @@ class Broker:
     moves: Moves
     schema_checks: SchemaChecks
     chance: Random
-    refused_writes: RefusedWrites
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
     # Whether there may be other brokers. Without them nobody is served or told of what brokers ask of each other.
     has_peers: bool = False

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from penstock.log.state.refused_writes import RefusedWrites
 from penstock.protocol.message import Chunk
 from penstock.security.sasl.login_state import LoginState
 
@@ -97,6 +98,8 @@ class Session:
     is_refused: bool = False
     # Of the frames that are accepted now; 0 is the listener's own limit.
     max_frame_size: int = 0
+    # What was refused to idempotent producers on this connection; None as long as nothing was.
+    refused_writes: RefusedWrites | None = None
 
     def __str__(self) -> str:
         return f"{self.connection_id} ({self.principal}, {shorten(self.client_software_name)})"

@@ -108,9 +108,13 @@ class Brokers:
             return await self._links.get(await self._guide.controller())
 
         route, sendings = _Route(connect, self._forget_controller, CONTROLLER_MOVED), Sendings()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.timeout_s if timeout_s is None else timeout_s)
         answer = await self._ask(message, route, timeout_s, retry, sendings)
         if sendings.may_be_done:
-            await self._settle(message, answer, route)
+            with contextlib.suppress(OSError, ApiError):  # what cannot be found out leaves the answer as it came
+                async with asyncio.timeout_at(deadline):
+                    await self._settle(message, answer, route)
         return answer
 
     async def ask_leader(

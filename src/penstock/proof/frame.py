@@ -108,7 +108,7 @@ def main(kinds: Sequence[Kind], arguments: Sequence[str] | None = None) -> int:
         is_kept = is_kept or not kind.is_in_memory
         raise
     finally:
-        if not is_kept:
+        if kept is None and (not is_kept or not any(scratch.iterdir())):
             shutil.rmtree(scratch, ignore_errors=True)
         elif kept is None:
             print(f"what was written is kept in {scratch}", flush=True)

@@ -12,7 +12,6 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.moves import Moves, Pace, throttled
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.refused_writes import RefusedWrites
 from penstock.broker.peers.asking import Ask, no_peers
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas.client_quotas import ClientQuotas
@@ -116,7 +115,6 @@ def assemble(
         ask=ask or no_peers,
         auditor=auditor,
         chance=chance,
-        refused_writes=RefusedWrites(clock),
     )
 
 

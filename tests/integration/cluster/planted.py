@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -30,7 +29,6 @@ def refuse_what_was_appended(find_broker: Callable[[], Broker]) -> Callable[[Han
     broker does not remember whom it refused: when it takes writes again in the middle of a pipeline, the rest of the
     pipeline is out of order. For that every request seems to come on a connection of its own.
     """
-    numbers = itertools.count()
 
     def stand_in_front(handle: Handle) -> Handle:
         def serve(session: Session, frame: Buffer) -> Outcome | Awaitable[Outcome]:
@@ -39,7 +37,7 @@ def refuse_what_was_appended(find_broker: Callable[[], Broker]) -> Callable[[Han
                 return handle(session, frame)
             request = _decode(header, frame)
             partitions = _find(find_broker(), request)
-            reply = handle(replace(session, connection_id=f"{session.connection_id}-{next(numbers)}"), frame)
+            reply = handle(replace(session, refused_writes=None), frame)
             if not isinstance(reply, Settling):
                 return reply
             return Settling(_settle(find_broker(), partitions, reply.reply, _refuse(header, request)))

@@ -22,7 +22,6 @@ from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.refused_writes import RefusedWrites
 from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.replicas.fetcher import Follower
 from penstock.broker.replicas.replicas import Replicas
@@ -114,7 +113,6 @@ class Node:
             schema_checks=absent,
             moves=absent,
             chance=random.Random(1),
-            refused_writes=RefusedWrites(self.clock),
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
         follower = Follower(
@@ -126,6 +124,7 @@ class Node:
             self._open_link,
             metrics.replicas,
         )
+        self.session = Session("1", "10.0.0.1", "PLAINTEXT")  # of whoever asks
         self.session_is_sure = True
         self.replicas = Replicas(
             self.partitions, follower, self.cluster.change_in_sync, lambda: self.session_is_sure, self._report_lost
@@ -163,7 +162,7 @@ class Node:
         return link
 
     async def ask(self, request: Message, version: int) -> Any:
-        reply = self.dispatcher.handle(Session("1", "10.0.0.1", "PLAINTEXT"), encode_frame(request, version))
+        reply = self.dispatcher.handle(self.session, encode_frame(request, version))
         if reply is not None and not isinstance(reply, list):
             reply = await reply
         return decode_reply(reply, request.RESPONSE, version)

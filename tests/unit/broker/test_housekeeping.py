@@ -17,7 +17,6 @@ from penstock.broker.broker import Broker
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.moves import Moves
-from penstock.broker.partitions.refused_writes import RefusedWrites
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
@@ -91,7 +90,6 @@ class Rig:
             schema_checks=SchemaChecks(self.config.schema_registry, clock, self.metrics.schemas),
             moves=Moves(self.host.directories, partitions, self.host.files, clock),
             chance=random.Random(1),
-            refused_writes=RefusedWrites(self.host.clock),
         )
         self.housekeeping = Housekeeping(self.broker)
 

@@ -10,13 +10,13 @@ from penstock.broker.handlers.brokers.forwarding import is_broker
 from penstock.broker.handlers.current_leaders import current_leader, leader_nodes
 from penstock.broker.handlers.produced_batches import FIRST_VERSION_WITH_TOPIC_IDS, batches_to_check, only_batch
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.refused_writes import Place
 from penstock.broker.schema_checks.checks import BadSchemasError, Verdicts
 from penstock.broker.session import RequestContext, Settling, UnanswerableError
 from penstock.broker.transaction_admission import Admission, Refusals, admit
 from penstock.core.internal_topics import INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
 from penstock.core.metrics.counters import TopicMetrics
-from penstock.core.types import TopicPartition
+from penstock.core.types import TopicId, TopicPartition
+from penstock.log.state.refused_writes import RefusedWrites
 from penstock.protocol.batch import (
     FLAGS_POSITION,
     HEADER_SIZE,
@@ -304,8 +304,8 @@ def _produce_topic(job: _Job, topic: TopicProduceData) -> TopicProduceResponse:
     if job.failed:
         for data, answer in zip(topic.partition_data, answers, strict=True):
             if answer.error_code:
-                code = ErrorCode(answer.error_code)
-                job.broker.refused_writes.note(_place(job.context, topic, data.index), data.records, code)
+                key = topic.name or topic.topic_id
+                note_refusal(job.broker, job.context, key, data.index, data.records, answer.error_code)
     return TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
 
 
@@ -334,10 +334,6 @@ def _refuse_forgery(broker: Broker, context: RequestContext, name: str) -> tuple
     return ErrorCode.TOPIC_AUTHORIZATION_FAILED, rule
 
 
-def _place(context: RequestContext, topic: TopicProduceData, index: int) -> Place:
-    return Place(context.session.connection_id, topic.name or topic.topic_id, index)
-
-
 def _produce_partition(
     job: _Job, name: str, topic: TopicProduceData, data: PartitionProduceData
 ) -> PartitionProduceResponse:
@@ -355,8 +351,10 @@ def _produce_partition(
             _check_flags(job, read_header(records), partition)
         if partition.log.settings.validates_schemas:
             _check_schemas(job, partition)
-        if job.broker.refused_writes.kept:
-            job.broker.refused_writes.check(_place(job.context, topic, data.index), records, partition.log.producers)
+        refused = job.context.session.refused_writes
+        if refused is not None and refused.kept:
+            now_ms = job.broker.clock.monotonic_ms()
+            refused.check(topic.name or topic.topic_id, data.index, records, partition.log.producers, now_ms)
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         job.failed = True
@@ -426,6 +424,16 @@ def refuse_append(
         for record, text in error.record_errors
     ]
     return _name_leader(broker, partition.topic_partition.topic, answer)
+
+
+def note_refusal(
+    broker: Broker, context: RequestContext, topic: TopicId | str, index: int, records: Buffer | None, code: int
+) -> None:
+    """What this client's producer has in flight behind the batch is not to be out of order."""
+    refused = context.session.refused_writes
+    if refused is None:
+        refused = context.session.refused_writes = RefusedWrites()
+    refused.note(topic, index, records, code, broker.clock.monotonic_ms())
 
 
 def _error(index: int, code: ErrorCode, message: str | None = None) -> PartitionProduceResponse:

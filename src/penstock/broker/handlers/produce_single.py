@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
-from penstock.broker.handlers.produce import SPECIAL_FLAGS, name_leaders, refuse_append
-from penstock.broker.partitions.refused_writes import Place
+from penstock.broker.handlers.produce import SPECIAL_FLAGS, name_leaders, note_refusal, refuse_append
 from penstock.broker.session import RequestContext
 from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, read_batch_size
 from penstock.protocol.errors import ApiError
@@ -41,7 +40,8 @@ def produce_single(
     partition = broker.partitions.find(topic, index)
     if partition is None or partition.is_internal or partition.may_wait or acks not in _WAITED_FOR:
         return None
-    if broker.refused_writes.kept:
+    refused = context.session.refused_writes
+    if refused is not None and refused.kept:
         return None  # one of them may be missing before this one
     if partition.leading is not None and acks == ALL_REPLICAS:
         return None  # it has to wait for its followers
@@ -57,7 +57,7 @@ def produce_single(
             records, acks, broker.clock.now_ms()
         )
     except ApiError as error:
-        broker.refused_writes.note(Place(context.session.connection_id, topic, index), records, error.code)
+        note_refusal(broker, context, topic, index, records, error.code)
         answer = refuse_append(broker, partition, index, error, records)
         response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
         return name_leaders(broker, context, response)

@@ -163,12 +163,10 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         return 0 if entry is None else entry.marker_count
 
-    def is_missing(self, producer_id: int, producer_epoch: int, sequence: int) -> bool:
-        """Whether the log does not have the batch that begins with the sequence, nor any behind it."""
+    def next_sequence(self, producer_id: int, producer_epoch: int) -> int | None:
+        """What is due from the producer in that epoch; None where nothing of the epoch has come."""
         entry = self.entries.get(producer_id)
-        if entry is None or entry.producer_epoch < producer_epoch:
-            return True
-        return entry.producer_epoch == producer_epoch and not is_sequence_before(sequence, entry.next_sequence)
+        return None if entry is None or entry.producer_epoch != producer_epoch else entry.next_sequence
 
     def admit(self, header: BatchHeader, origin: Origin, transaction_version: int = 0) -> BatchMetadata | None:
         """None when the batch may be appended; the stored batch when it is one of the last five again; ApiError

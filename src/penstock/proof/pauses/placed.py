@@ -73,8 +73,12 @@ async def _read_partition(brokers: Brokers, target: Where) -> list[Placed]:
                 raise error_of(code)
         records = data.records or b""
         assert isinstance(records, bytes | bytearray | memoryview), "what came over the wire is in memory"
-        placed += place_records(records, offset)
-        offset = placed[-1].offset + 1 if placed else offset
+        found = place_records(records, offset)
+        placed += found
+        if found:
+            offset = found[-1].offset + 1
+        else:  # another leader may have less
+            end = await offset_of(brokers, topic, partition, LATEST)
     return placed
 
 

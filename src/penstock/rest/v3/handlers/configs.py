@@ -82,9 +82,9 @@ async def _alter(
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     answer: IncrementalAlterConfigsResponse
     if kind == _BROKER and name:
-        answer = await call.brokers.ask_node(int(name), request, retry=True)
+        answer = await call.brokers.ask_node(int(name), request)
     else:
-        answer = await call.brokers.ask_controller(request, retry=True)
+        answer = await call.brokers.ask_controller(request)
     for result in answer.responses:
         check(result.error_code, result.error_message)
 

@@ -132,5 +132,5 @@ async def add_partitions(call: Call) -> Topic:
 async def delete_topic(call: Call) -> None:
     name = call.path["topic_name"]
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS)
-    answer: DeleteTopicsResponse = await call.brokers.ask_controller(request, retry=True)
+    answer: DeleteTopicsResponse = await call.brokers.ask_controller(request)
     check(answer.responses[0].error_code, answer.responses[0].error_message)
