@@ -37,6 +37,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from tests.unit.broker.harness import until
 from tests.unit.broker.peers.pair import Pair, pair
 from tests.unit.broker.served import encode_frame
 
@@ -251,7 +252,7 @@ class TestLostAnswers:
         async def scene(both: Pair) -> None:
             both.is_away = True
             asked = asyncio.ensure_future(both.other.ask(creation("orders"), 7))
-            await asyncio.sleep(0.05)
+            await until(lambda: both.refused_connections > 0)
             await both.controller.create("orders")  # by somebody else
             both.is_away = False
             assert [each.error_code for each in (await asked).topics] == [ErrorCode.TOPIC_ALREADY_EXISTS]

@@ -95,6 +95,7 @@ class Pair:
         self.other = other
         self.view = View(replace(other.broker.metadata.image, controller_id=CONTROLLER))
         self.is_away = False
+        self.refused_connections = 0
         self.disturbances: list[OSError | Message] = []  # instead of the next answers to envelopes
         self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
         self.channel = Controller(OTHER, self.peers, self.view)
@@ -112,6 +113,7 @@ class Pair:
 
     async def _connect(self, _endpoint: Endpoint, _client_id: str) -> DispatcherLink:
         if self.is_away:
+            self.refused_connections += 1
             raise ConnectionRefusedError("away")
         return DispatcherLink(self.controller, disturb=self._disturb)
 
