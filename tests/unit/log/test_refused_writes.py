@@ -121,6 +121,15 @@ def test_a_gap_is_told_when_the_refused_batch_does_not_come_again(case: Case) ->
     assert not case.refused.kept
 
 
+def test_nothing_is_kept_for_ever_when_the_client_has_gone_to_another_leader(case: Case) -> None:
+    """Every later write on the connection would take the longer way."""
+    case.refuse(0, index=1)
+    case.refuse(0, index=2)
+    case.clock.advance(KEPT_MS)
+    assert case.answers(0) == [ErrorCode.NONE]
+    assert not case.refused.kept
+
+
 def test_a_new_epoch_begins_anew_when_the_old_one_was_refused(case: Case) -> None:
     assert case.answers(0) == [ErrorCode.NONE]
     case.refuse(1)

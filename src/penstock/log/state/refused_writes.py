@@ -76,31 +76,33 @@ class RefusedWrites:
         if not header.has_producer or header.base_sequence < 0 or len(topic) > MAX_TOPIC_NAME_LENGTH:
             return
         key = topic, index, header.producer_id
-        epoch = header.producer_epoch
         first = last = header.base_sequence
-        expires_ms = now_ms + KEPT_MS
-        former = self.kept.pop(key, None)
-        if former is not None and former.producer_epoch == epoch:
-            if is_sequence_before(former.first, first):  # one behind it does not make the refusal younger
-                first, code, expires_ms = former.first, former.code, former.expires_ms
+        former = self.kept.get(key)
+        if former is not None and former.producer_epoch == header.producer_epoch:
             if is_sequence_before(last, former.last):
                 last = former.last
-        elif len(self.kept) >= MOST_KEPT:
+            if is_sequence_before(former.first, first):  # one behind the first does not make the refusal younger
+                self.kept[key] = former._replace(last=last)
+                return
+        self.kept.pop(key, None)
+        if len(self.kept) >= MOST_KEPT:
             del self.kept[next(iter(self.kept))]
-        self.kept[key] = _Refusal(epoch, first, last, ErrorCode(code), expires_ms)
+        self.kept[key] = _Refusal(header.producer_epoch, first, last, ErrorCode(code), now_ms + KEPT_MS)
 
     def check(self, topic: TopicId | str, index: int, records: Buffer, producers: ProducerState, now_ms: int) -> None:
         """ApiError where a batch is missing before this one because it was refused. `records` has a whole header."""
+        while self.kept and self.kept[oldest := next(iter(self.kept))].expires_ms <= now_ms:
+            del self.kept[oldest]  # the partition is led by another broker, perhaps: then nobody asks for it here
         header = read_header(records)
         key = topic, index, header.producer_id
         refusal = self.kept.get(key)
         if refusal is None or header.producer_epoch < refusal.producer_epoch:
             return
-        epoch, first, last, code, expires_ms = refusal
+        epoch, first, last, code, _ = refusal
         missing = producers.next_sequence(header.producer_id, epoch)
         if missing is None:
             missing = first
-        if header.producer_epoch != epoch or expires_ms <= now_ms or is_sequence_before(last, missing):
+        if header.producer_epoch != epoch or is_sequence_before(last, missing):
             del self.kept[key]
         elif is_sequence_before(missing, header.base_sequence):
             raise ApiError(code, f"sequence {missing} of this producer was refused and has not come again")
