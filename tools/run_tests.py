@@ -21,6 +21,7 @@ from pytest_reports import Case, read_cases, report_options
 
 PIPELINES = "tests/pipelines"
 STREAMS = f"{PIPELINES}/streams"
+TABLES = f"{PIPELINES}/tables"
 # Where tests start brokers and wait for them, so in three parts that wait beside each other. Clients share brokers;
 # what is hurt, stopped or attacked is a broker of the test's own; those with clusters wait longest.
 INTEGRATION = "tests/integration"
@@ -28,8 +29,8 @@ WITH_CLUSTERS = f"{INTEGRATION}/cluster"
 WITH_CLIENTS = ("tests/clients", f"{INTEGRATION}/client", f"{INTEGRATION}/registry")
 # Where hypothesis and the simulation compute: as long as all other tests of the code.
 MODELS = ("tests/properties", "tests/scenarios")
-# Where every test starts Spark anew. The others of the pipelines share a session, those of streams another one: a test
-# that waits for Spark keeps one core of two busy.
+# Where every test starts Spark anew. The others of the pipelines share a session, those of tables and of streams have one
+# each: a test that waits for Spark keeps one core of two busy.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
     f"{PIPELINES}/test_pipeline_cli.py",
@@ -46,7 +47,8 @@ INTEROP_OPTIONS = (
 PARTS: dict[str, dict[str, tuple[str, ...]]] = {
     "test": {
         "the broker's code": tuple(f"--ignore={path}" for path in (PIPELINES, *WITH_CLIENTS, INTEGRATION, *MODELS)),
-        "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in (STREAMS, *OWN_SPARK))),
+        "the pipelines": (PIPELINES, *(f"--ignore={path}" for path in (STREAMS, TABLES, *OWN_SPARK))),
+        "topics as tables": (TABLES,),
         "brokers that are hurt": (INTEGRATION, *(f"--ignore={path}" for path in (WITH_CLUSTERS, *WITH_CLIENTS))),
         "streams": (STREAMS,),
         "clusters that run": (WITH_CLUSTERS,),

@@ -121,7 +121,7 @@ class BrokerServer:
         server.encryption = encryption
         encryption.start(lambda: server.broker.config, metrics, surroundings.clock, server.broker.auditor)
         server.broker.check_settings = encryption.check
-        for listener in listeners:
+        for listener in reversed(listeners):  # whoever reaches the first one finds the others
             await listener.start()
         server.housekeeping.start()
         return server

@@ -25,8 +25,8 @@ FILES = (
     "test_topic_sink_delivery.py",
     "test_topic_sink_transactions.py",
     "test_runner.py",
-    "test_sql_questions.py",
-    "test_table_source.py",
+    "tables/test_sql_questions.py",
+    "tables/test_table_source.py",
 )
 KILLS = 20
 LIMIT_S = 900
