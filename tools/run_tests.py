@@ -27,10 +27,10 @@ TABLES = f"{PIPELINES}/tables"
 INTEGRATION = "tests/integration"
 WITH_CLUSTERS = f"{INTEGRATION}/cluster"
 WITH_CLIENTS = ("tests/clients", f"{INTEGRATION}/client", f"{INTEGRATION}/registry")
-# Where hypothesis and the simulation compute: as long as all other tests of the code.
+# Where hypothesis and the simulation compute.
 MODELS = ("tests/properties", "tests/scenarios")
-# Where every test starts Spark anew. The others of the pipelines share a session, those of tables and of streams have one
-# each: a test that waits for Spark keeps one core of two busy.
+# Where every test starts Spark anew. The others of the pipelines share a session, those of tables and of streams have
+# one each: a test that waits for Spark keeps one core of two busy.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
     f"{PIPELINES}/test_pipeline_cli.py",
