@@ -78,6 +78,8 @@ def parse(arguments: Sequence[str]) -> Choice:
     parser.add_argument("--minutes", type=float, metavar="M", help="begin no round after that time")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="rounds beside each other (default: 1)")
     given, tests = parser.parse_known_args(arguments)
+    if given.rounds < 1 or given.at_once < 1 or given.busy < 0 or not (given.minutes is None or given.minutes > 0):
+        parser.error("--rounds and --at-once are at least 1, --busy at least 0, --minutes more than 0")
     if given.part is not None:
         try:
             tests = [*find_part(given.part), *tests]
@@ -293,7 +295,7 @@ def main(arguments: Sequence[str], runs: Path = RUNS) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     runs.mkdir(parents=True, exist_ok=True)
     remove_old(runs.iterdir(), KEPT_RUNS - 1)
-    logs = runs / time.strftime("%Y%m%d-%H%M%S")
+    logs = runs / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
     logs.mkdir()
     try:
         return run(choice, logs, lambda line: print(line, flush=True))

@@ -95,6 +95,39 @@ def test_a_refusal_is_forgotten_when_its_batch_came_at_another_leader(case: Case
     assert not case.refused.kept
 
 
+def test_a_refusal_is_forgotten_when_its_batch_has_come_and_the_topic_is_made_anew(case: Case) -> None:
+    """The producer wrote nothing for two minutes: the new log does not know what had come to the old one."""
+    assert case.answers(0) == [ErrorCode.NONE]
+    case.refuse(1, 2)
+    assert case.answers(1, 2) == [ErrorCode.NONE] * 2
+    anew = case._replace(log=ProducerState(TopicPartition(TOPIC, 0)))
+    assert anew.answers(3) == [ErrorCode.NONE]
+
+
+def test_the_rest_is_still_missing_when_the_topic_is_made_anew_in_the_middle(case: Case) -> None:
+    assert case.answers(0) == [ErrorCode.NONE]
+    case.refuse(1, 2)
+    assert case.answers(1) == [ErrorCode.NONE]
+    anew = case._replace(log=ProducerState(TopicPartition(TOPIC, 0)))
+    assert anew.answers(3, 2, 3) == [NOT_LEADER, ErrorCode.NONE, ErrorCode.NONE]
+
+
+def test_a_batch_is_missing_again_when_it_was_refused_once_more(case: Case) -> None:
+    assert case.answers(0) == [ErrorCode.NONE]
+    case.refuse(1, 2, 3)
+    case.refused.check(TOPIC, 0, sequenced(1), case.log, 0)  # and the append is refused
+    case.refuse(1, code=TOO_FEW)
+    assert case.answers(2, 3, 4) == [TOO_FEW] * 3
+    assert case.answers(1, 2, 3, 4) == [ErrorCode.NONE] * 4
+
+
+def test_an_old_refusal_does_not_take_a_new_one_with_it(case: Case) -> None:
+    case.refuse(0)
+    case.clock.advance(KEPT_MS)
+    case.refuse(5)
+    assert case.answers(6, 5, 6) == [NOT_LEADER, ErrorCode.NONE, ErrorCode.NONE]
+
+
 def test_a_gap_is_told_when_another_partition_or_producer_was_refused(case: Case) -> None:
     assert case.answers(0) == [ErrorCode.NONE]
     case.refuse(1, index=1)
@@ -156,6 +189,7 @@ def test_nothing_is_kept_of_what_has_no_sequence(case: Case, records: bytes | No
 
 def test_memory_is_bounded_when_a_client_is_refused_again_and_again(case: Case) -> None:
     case.refuse(0, topic="t" * 250)
+    case.refuse(0, topic="\u20ac" * 249)
     assert not case.refused.kept
     for index in range(MOST_KEPT + 5):
         case.refuse(0, index=index)

@@ -34,6 +34,14 @@ def passed(number: int) -> Outcome:
 
 
 class TestChoice:
+    @pytest.mark.parametrize("option", ["--rounds=0", "--at-once=0", "--busy=-1", "--minutes=-1", "--minutes=nan"])
+    def test_a_number_is_refused_when_nothing_could_run_by_it(
+        self, capsys: pytest.CaptureFixture[str], option: str
+    ) -> None:
+        with pytest.raises(SystemExit):
+            often.parse(["tests/unit", option])
+        assert "--rounds and --at-once are at least 1" in capsys.readouterr().err
+
     def test_what_the_command_does_not_know_goes_to_pytest(self) -> None:
         given = [
             "tests/unit",

@@ -294,6 +294,10 @@ class ProducerState:
             del self.entries[producer_id]
 
 
+def sequence_after(sequence: int) -> int:
+    return (sequence + 1) & _SEQUENCE_MASK
+
+
 def is_sequence_before(sequence: int, other: int) -> bool:
     """By the shorter way around: after 2^31-1 comes 0."""
     return 0 < (other - sequence) & _SEQUENCE_MASK <= _SEQUENCE_MASK // 2
