@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 
 # Clients ask again when they are told that there is no such topic, so nobody needs to wait for long.
 _ASKING_TIMEOUT_S = 10.0
-_LEARNING_TIMEOUT_S = 5.0
 # Apart from in-sync changes, which writers wait for.
 _CHANNEL = "topics"
 _NOT_ALLOWED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
@@ -141,7 +140,7 @@ class TopicCreation:
         def are_known() -> bool:
             return all(name in self._metadata.image.topics for name in names)
 
-        await controller.wait_until(are_known, _LEARNING_TIMEOUT_S)
+        await controller.wait_until(are_known)
 
 
 # What whoever uses a topic is told. A topic that has to wait, because its client has used its quota up or because the

@@ -39,8 +39,6 @@ _SHORTEST_TIMEOUT_S = 1.0
 _LONGEST_TIMEOUT_S = 60.0
 # Apart from what brokers ask for themselves: a large request of a client must not delay an in-sync change.
 _CHANNEL = "forwarding"
-# Images follow the controller's answers within milliseconds.
-_LEARNING_TIMEOUT_S = 5.0
 
 
 class Forwarding:
@@ -72,7 +70,7 @@ class Forwarding:
 
     async def learn(self, is_known: Callable[[], bool]) -> None:
         """Waits for the image that the controller's answer is of, but not for long."""
-        await self._controller.wait_until(is_known, _LEARNING_TIMEOUT_S)
+        await self._controller.wait_until(is_known)
 
     async def _wrap(self, context: RequestContext, request: Message) -> EnvelopeRequest:
         version = context.api_version

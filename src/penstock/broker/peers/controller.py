@@ -20,6 +20,8 @@ Result = TypeVar("Result")
 
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
+# Images follow the controller's answers within milliseconds.
+_LEARNING_TIMEOUT_S = 5.0
 
 
 class ControllerView(Protocol):
@@ -96,7 +98,7 @@ class Controller:
         if not waiting.done():
             self._waiting.remove(waiting)
 
-    async def wait_until(self, is_known: Callable[[], bool], timeout_s: float) -> None:
+    async def wait_until(self, is_known: Callable[[], bool], timeout_s: float = _LEARNING_TIMEOUT_S) -> None:
         """Looks at each new image, at most so long."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
