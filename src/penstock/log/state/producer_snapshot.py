@@ -4,7 +4,8 @@
     i64 id, i16 epoch, i32 last sequence, i64 last offset, i32 offset delta, i64 timestamp, i32 coordinator epoch,
     i64 first offset of the open transaction (-1)
 
-Only the newest batch of each producer is kept; the four before it are lost with the process, as in Kafka.
+Only the newest batch of each producer is kept, as in Kafka. The four before it are found in the log when they are
+needed (`earlier_batches`).
 """
 
 from __future__ import annotations
@@ -59,4 +60,6 @@ def decode_snapshot(data: bytes) -> list[ProducerStateEntry]:
 def _decode_entry(fields: tuple[int, int, int, int, int, int, int, int]) -> ProducerStateEntry:
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = fields
     batches = [BatchMetadata(last_sequence, last_offset, delta, timestamp)] if last_offset >= 0 else []
-    return ProducerStateEntry(producer_id, epoch, coordinator_epoch, timestamp, first_offset, batches)
+    entry = ProducerStateEntry(producer_id, epoch, coordinator_epoch, timestamp, first_offset, batches)
+    entry.is_from_snapshot = True
+    return entry

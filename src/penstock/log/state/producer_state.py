@@ -1,7 +1,8 @@
 """What a partition knows about each idempotent producer, and the rules its batches must follow.
 
 - The last five batches of a producer are remembered: one that comes again is answered with its first offset and not
-  stored twice. A producer may have five requests in flight, so five are enough.
+  stored twice. A producer may have five requests in flight, so five are enough. A snapshot has the newest one alone;
+  the others are found in the log when one of them comes again.
 - An epoch below the one seen is a zombie: INVALID_PRODUCER_EPOCH.
 - A new epoch begins at sequence 0; within an epoch a batch follows the last one without a gap, and after 2^31-1 comes
   0: OUT_OF_ORDER_SEQUENCE_NUMBER otherwise.
@@ -19,6 +20,7 @@ A transaction is unstable while it is open, and then until its marker is below t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TopicPartition
@@ -62,6 +64,7 @@ class ProducerStateEntry:
         "batches",
         "coordinator_epoch",
         "current_transaction_first_offset",
+        "is_from_snapshot",
         "last_timestamp",
         "marker_count",
         "producer_epoch",
@@ -84,6 +87,7 @@ class ProducerStateEntry:
         self.current_transaction_first_offset = current_transaction_first_offset
         self.batches: list[BatchMetadata] = batches or []
         self.marker_count = 0  # since the log was opened
+        self.is_from_snapshot = False  # the log may have batches before the first of these
 
     @property
     def next_sequence(self) -> int:
@@ -105,12 +109,24 @@ class ProducerStateEntry:
         """Sequences begin anew with each epoch, so batches of the old one say nothing any more."""
         self.producer_epoch = producer_epoch
         self.batches.clear()
+        self.is_from_snapshot = False
+
+
+# What the log has before the oldest batch that an entry knows, the oldest first.
+FindEarlier = Callable[[ProducerStateEntry], list[BatchMetadata]]
 
 
 class ProducerState:
     """Of one partition. `end_offset` says up to where the log is reflected in it."""
 
-    __slots__ = ("end_offset", "entries", "open_transactions", "topic_partition", "unreplicated_transactions")
+    __slots__ = (
+        "_find_earlier",
+        "end_offset",
+        "entries",
+        "open_transactions",
+        "topic_partition",
+        "unreplicated_transactions",
+    )
 
     def __init__(self, topic_partition: TopicPartition, end_offset: int = 0) -> None:
         self.topic_partition = topic_partition
@@ -118,8 +134,18 @@ class ProducerState:
         self.entries: dict[int, ProducerStateEntry] = {}
         self.open_transactions: dict[int, int] = {}  # first offset -> producer id, oldest first
         self.unreplicated_transactions: dict[int, int] = {}  # first offset -> offset of the marker
+        self._find_earlier: FindEarlier | None = None
 
-    def load(self, entries: list[ProducerStateEntry], end_offset: int, now_ms: int, expiration_ms: int) -> None:
+    def load(
+        self,
+        entries: list[ProducerStateEntry],
+        end_offset: int,
+        now_ms: int,
+        expiration_ms: int,
+        find_earlier: FindEarlier | None = None,
+    ) -> None:
+        """From a snapshot. Without `find_earlier` only the newest batch of each producer is known by its number."""
+        self._find_earlier = find_earlier
         self.entries = {entry.producer_id: entry for entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.open_transactions = dict(
             sorted(
@@ -188,10 +214,27 @@ class ProducerState:
             ):
                 return None  # what is next is new: sequences of the last five lie behind it
             duplicate = _find_duplicate(entry, header)
+            if duplicate is None and entry.is_from_snapshot and self._recall(entry, header):
+                duplicate = _find_duplicate(entry, header)
             if duplicate is not None:
                 return duplicate
         self._check(entry, header, origin)
         return None
+
+    def _recall(self, entry: ProducerStateEntry, header: BatchHeader) -> bool:
+        """Whether batches were found again, of which this may be one. They are looked for once."""
+        batches = entry.batches
+        may_be_one = (
+            0 < len(batches) < BATCHES_KEPT
+            and header.producer_epoch == entry.producer_epoch
+            and is_sequence_before(header.base_sequence, batches[0].base_sequence)
+        )
+        if not may_be_one or self._find_earlier is None:
+            return False
+        earlier = self._find_earlier(entry)
+        entry.is_from_snapshot = False
+        batches[:0] = earlier
+        return bool(earlier)
 
     def _check(self, entry: ProducerStateEntry, header: BatchHeader, origin: Origin) -> None:
         if header.producer_epoch < entry.producer_epoch:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Iterator
 
 from penstock.core.log_settings import NO_LIMIT
 from penstock.core.types import Buffer, TopicPartition
+from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
-from penstock.log.state.producer_state import CompletedTransaction, ProducerState
+from penstock.log.state.earlier_batches import find_earlier_batches
+from penstock.log.state.producer_state import BatchMetadata, CompletedTransaction, ProducerState, ProducerStateEntry
 from penstock.log.state.snapshots import Snapshots
 from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
 from penstock.log.storage.scan import read_batch
@@ -31,7 +34,8 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
     state, snapshots, segments, aborted = contents.producers, contents.snapshots, contents.segments, contents.aborted
     snapshots.remove_before(segments.first.base_offset)
     start, entries = snapshots.load_newest() or (segments.first.base_offset, [])
-    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms)
+    find_earlier = functools.partial(_find_earlier_batches, contents.availability, segments)
+    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms, find_earlier)
     if start < contents.log_end_offset:
         for segment in segments.from_offset(start):
             if segment.base_offset > start:
@@ -41,6 +45,13 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
                 aborted.note(segment.base_offset, completed)
         aborted.seal_before(segments.active.base_offset)
     state.end_offset = contents.log_end_offset
+
+
+def _find_earlier_batches(
+    availability: Availability, segments: Segments, entry: ProducerStateEntry
+) -> list[BatchMetadata]:
+    with availability.storage_errors("looking for a repeated batch", is_repeatable=True):
+        return find_earlier_batches(segments, entry)
 
 
 def rebuild_transaction_index(

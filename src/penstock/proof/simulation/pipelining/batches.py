@@ -71,8 +71,6 @@ class Listener(NamedTuple):
     done: Callable[[Batch, Outcome, int], None]  # with the offset, or -1
     note: Callable[[str], None]
     fail: Callable[[str], None]  # what no broker may do to a client; the producer ends with it
-    # The next batch to be acknowledged is out of order for the broker; the producer ends with it, too.
-    desynchronised: Callable[[Sending], None]
 
 
 class Rules(Protocol):

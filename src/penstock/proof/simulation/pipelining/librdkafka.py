@@ -151,9 +151,7 @@ class LibrdkafkaRules:
 
     def _meet_gap(self, toppar: _Toppar, sending: Sending) -> None:
         if sending.sequence == toppar.next_ack:
-            self._is_dead = True
-            self._listener.done(sending.batch, Outcome.UNKNOWN, -1)
-            self._listener.desynchronised(sending)
+            self._die(f"{sending} is the next to be acknowledged and out of order for the broker", sending)
             return
         if sending.sequence < toppar.next_ack:
             self._die(f"{sending} comes before {toppar.next_ack}, which is next, and is out of order", sending)

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Sequence
 
 from penstock.proof.simulation.client import Script
-from penstock.proof.simulation.machine import Machine
 from penstock.proof.simulation.notebook import Partition
 from penstock.proof.simulation.pipelining.batches import (
     BACKOFF_MS,
@@ -83,7 +82,7 @@ class PipeliningProducer(Producer):
     def run(self) -> Script:
         if not (yield from self.initialise()):
             return
-        rules = self.make_rules(Listener(self._done, self.note, self._fail, self._meet_desynchronised))
+        rules = self.make_rules(Listener(self._done, self.note, self._fail))
         self.note(f"waits {self._timeout_ms} ms for a broker, which waits {self._broker_timeout_ms} ms for replicas")
         while not self._has_failed and (self.goes_on or not rules.is_idle):
             yield from self.find_leaders(_PARTITIONS)
@@ -117,26 +116,6 @@ class PipeliningProducer(Producer):
     def _fail(self, text: str) -> None:
         self._has_failed = True
         self.notebook.fail(f"{self.name}: {text}")
-
-    def _meet_desynchronised(self, sending: Sending) -> None:
-        """A broker that has the batch may have forgotten its number: a producer's snapshot keeps the newest of its five
-        batches, as in Kafka, and is what a broker knows after a restart or a truncation. Anything else is a bug.
-        """
-        text = f"{sending} is the next to be acknowledged and out of order for the broker"
-        if any(self._is_behind(machine, sending) for machine in self.setting.machines):
-            self._has_failed = True
-            self.note(f"{text}, which has it and has forgotten its number")
-        else:
-            self._fail(text)
-
-    def _is_behind(self, machine: Machine, sending: Sending) -> bool:
-        """Whether a leader has later batches than this one of the same epoch."""
-        server = machine.server
-        partition = None if server is None else server.broker.partitions.find(*sending.batch.partition)
-        if partition is None or not partition.is_leader:
-            return False
-        entry = partition.log.producers.entries.get(self.producer_id)
-        return entry is not None and entry.producer_epoch == sending.epoch and entry.last_sequence > sending.sequence
 
     # ---- sending
 
