@@ -55,6 +55,12 @@ def produce(servers: str, topic: str, values: Iterable[bytes | None], **config: 
 def consumer_of(servers: str, *topics: str, **config: Any) -> Iterator[KafkaConsumer]:
     defaults = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait_ms": 50}
     consumer = KafkaConsumer(*topics, bootstrap_servers=servers, **(defaults | config))
+    if "group_id" in config:
+        # kafka-python 3.0.12 joins before it knows the topic, and once more when it does. If that poll ends before the
+        # second join does, the member stays "rebalancing" for good: `need_rejoin` is False from then on, so no poll
+        # waits for the join any more.
+        for topic in topics:
+            consumer.partitions_for_topic(topic)
     try:
         yield consumer
     finally:
