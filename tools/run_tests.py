@@ -99,7 +99,7 @@ def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
     started = time.monotonic()
     (first_name, first), *others = parts.items()
     with ThreadPoolExecutor(AT_ONCE) as pool, Ending() as ending:
-        seen = pool.submit(run_part, first, subprocess.call)
+        seen = pool.submit(run_part, first, ending.call)
         running = {name: pool.submit(ending.run, chosen) for name, chosen in others}
         done = {first_name: seen.result()}
         for name, part in running.items():
@@ -119,24 +119,27 @@ class Part(NamedTuple):
 
     code: int
     seconds: float
+    cpu_seconds: float  # with the processes that its tests have started and waited for
     cases: Sequence[Case]
 
 
-def run_part(chosen: Sequence[str], call: Callable[[list[str]], int]) -> Part:
+def run_part(chosen: Sequence[str], call: Callable[[list[str]], tuple[int, float]]) -> Part:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="penstock-tests-") as directory:
         report = Path(directory) / "report.xml"
-        code = call(pytest(*chosen, *report_options(report)))
-        return Part(code, time.monotonic() - started, read_cases(report))
+        code, cpu_seconds = call(pytest(*chosen, *report_options(report)))
+        return Part(code, time.monotonic() - started, cpu_seconds, read_cases(report))
 
 
 def sum_up(parts: Mapping[str, Part], seconds: float) -> list[str]:
     """What each part took, the longest first."""
     longest_first = sorted(parts.items(), key=lambda named: -named[1].seconds)
-    return [
-        *(f"{show_time(part.seconds):>12}  {name}: {len(part.cases)} tests" for name, part in longest_first),
-        f"{show_time(seconds):>12}  all parts together",
+    lines = [
+        f"{show_time(part.seconds):>12}  {name}: {len(part.cases)} tests, {show_time(part.cpu_seconds)} of a core"
+        for name, part in longest_first
     ]
+    cpu_seconds = sum(part.cpu_seconds for part in parts.values())
+    return [*lines, f"{show_time(seconds):>12}  all parts together, {show_time(cpu_seconds)} of a core"]
 
 
 def list_slowest(parts: Mapping[str, Part]) -> list[str]:
@@ -168,16 +171,22 @@ class Ending:
     def run(self, chosen: Sequence[str]) -> tuple[Part, bytes]:
         """What came of it, and what was said."""
         if self._is_over:
-            return Part(1, 0.0, ()), b""
+            return Part(1, 0.0, 0.0, ()), b""
         with tempfile.TemporaryFile() as output:
-            part = run_part(chosen, lambda command: self._call(command, output.fileno()))
+            part = run_part(chosen, lambda command: self.call(command, output.fileno()))
             output.seek(0)
             return part, output.read()
 
-    def _call(self, command: list[str], output: int) -> int:
-        with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+    def call(self, command: list[str], output: int | None = None) -> tuple[int, float]:
+        """Its exit code, and the seconds of CPU time that it took."""
+        with subprocess.Popen(command, stdout=output, stderr=output) as process:
             self._processes.append(process)
-            return process.wait()
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+            except ChildProcessError:  # `terminate` has met its end
+                return process.wait(), 0.0
+            process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode, usage.ru_utime + usage.ru_stime
 
 
 def pytest(*arguments: str) -> list[str]:

@@ -19,9 +19,9 @@ def test_times_are_written_and_the_run_fails_when_one_part_has_failed(
     assert run_tests.run_parts(parts, times) == 1
     said, written = capfd.readouterr().out, times.read_text()
     for text in (said, written):
-        assert " s  part one: 1 tests\n" in text
-        assert " s  part two: 1 tests\n" in text
-        assert " s  all parts together\n" in text
+        assert " s  part one: 1 tests, 0 min " in text
+        assert " s  part two: 1 tests, 0 min " in text
+        assert " s  all parts together, 0 min " in text
     assert "test_one.py::test_one\n" in written
     assert "test_two.py::test_two\n" in written
     assert "part two, tested meanwhile:" in said

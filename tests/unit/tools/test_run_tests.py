@@ -7,16 +7,16 @@ from pytest_reports import Case
 from run_tests import SLOWEST, Part
 
 PARTS = {
-    "short": Part(0, 59.6, [Case("t.py::test_a", 1.5)]),
-    "long": Part(1, 125.0, [Case("t.py::test_b", 100.25), Case("t.py::test_c", 0.5)]),
+    "short": Part(0, 59.6, 20.0, [Case("t.py::test_a", 1.5)]),
+    "long": Part(1, 125.0, 61.0, [Case("t.py::test_b", 100.25), Case("t.py::test_c", 0.5)]),
 }
 
 
 def test_parts_are_listed_by_the_time_they_took() -> None:
     assert run_tests.sum_up(PARTS, 130.0) == [
-        "   2 min 5 s  long: 2 tests",
-        "   1 min 0 s  short: 1 tests",
-        "  2 min 10 s  all parts together",
+        "   2 min 5 s  long: 2 tests, 1 min 1 s of a core",
+        "   1 min 0 s  short: 1 tests, 0 min 20 s of a core",
+        "  2 min 10 s  all parts together, 1 min 21 s of a core",
     ]
 
 
@@ -29,5 +29,5 @@ def test_slowest_tests_of_all_parts_come_first() -> None:
 
 
 def test_only_the_slowest_are_listed_when_there_are_many() -> None:
-    many = Part(0, 1.0, [Case(f"t.py::test_{number}", number) for number in range(SLOWEST + 10)])
+    many = Part(0, 1.0, 1.0, [Case(f"t.py::test_{number}", number) for number in range(SLOWEST + 10)])
     assert len(run_tests.list_slowest({"many": many})) == SLOWEST
