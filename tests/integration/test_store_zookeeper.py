@@ -420,3 +420,36 @@ def test_time_of_each_request_is_counted_when_it_is_answered_or_refused(zookeepe
         await store.close()
 
     run(test())
+
+
+def test_watcher_hears_once_of_a_node_whose_children_change_as_well_when_it_does_not_ask_for_them(
+    zookeeper: ZooKeeperProcess,
+) -> None:
+    """As the log of the metadata: every change sets the node and adds a child."""
+    settings = own_settings(zookeeper)
+
+    async def test() -> None:
+        async with opened(settings) as store, opened(settings) as other:
+            await other.create("/log")
+            told, news = [], asyncio.Event()
+
+            def hear(path: str) -> None:
+                told.append(path)
+                news.set()
+
+            store.watch("/log", hear, children=False)
+            await store.read("/log")
+            for number in range(5):
+                news.clear()
+                await other.transaction([CompareAndSet("/log", b"%d" % number), Create(f"/log/{number}")])
+                await news.wait()
+                await store.read("/log")
+            await other.create("/log/of-nobody")
+            await other.create("/end")
+            end = asyncio.Event()
+            store.watch("/end", lambda _: end.set())
+            await other.delete("/end")
+            await end.wait()
+            assert told == ["/log"] * 5
+
+    run(test())

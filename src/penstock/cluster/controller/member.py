@@ -81,8 +81,10 @@ class Member:
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
         self._complaint = ""
-        paths = (znodes.LOG, znodes.CONTROLLER, znodes.BROKER_IDS, znodes.broker_path(broker.node_id))
-        self._ends = [store.watch(path, self._changed) for path in paths]
+        # A delta changes the log's own node, too: nobody needs the names of the thousand deltas.
+        paths = (znodes.LOG, znodes.CONTROLLER, znodes.broker_path(broker.node_id))
+        self._ends = [store.watch(path, self._changed, children=False) for path in paths]
+        self._ends.append(store.watch(znodes.BROKER_IDS, self._changed))
         self._ends.append(store.on_session(self._session_changed))
 
     # ---------------------------------------------------------------------------------------------- joining, leaving

@@ -168,9 +168,13 @@ class Store(Protocol):
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]: ...
 
-    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+    def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
         """Calls `watcher(path)` in the event loop after the node was created, changed or deleted, or a child of it was
-        created or deleted. Returns what ends the watch."""
+        created or deleted. Returns what ends the watch.
+
+        Without `children` the watcher need not be told of children: ZooKeeper tells of them only to whoever reads the
+        list of their names, which is long for some nodes.
+        """
 
     async def close(self) -> None:
         """Ends the session: ephemeral nodes go. Closing twice is fine."""
@@ -233,19 +237,27 @@ class Watches:
 
     def __init__(self) -> None:
         self._watchers: dict[str, dict[object, Watcher]] = {}
+        self._of_children: set[str] = set()
 
-    def add(self, path: str, watcher: Watcher) -> Callable[[], None]:
+    def add(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
         check_path(path)
         token = object()
         self._watchers.setdefault(path, {})[token] = watcher
+        if children:
+            self._of_children.add(path)
 
         def remove() -> None:
             watchers = self._watchers.get(path, {})
             watchers.pop(token, None)
             if not watchers:
                 self._watchers.pop(path, None)
+                self._of_children.discard(path)
 
         return remove
+
+    def are_of_children(self, path: str) -> bool:
+        """Whether a watcher of the path wants to hear of its children."""
+        return path in self._of_children
 
     @property
     def paths(self) -> list[str]:

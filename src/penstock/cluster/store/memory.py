@@ -133,9 +133,9 @@ class MemoryStore:
         await self.session.receive(connection, about, StoreErrorKind.OUTCOME_UNKNOWN)
         return results
 
-    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+    def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
         self.session.loop()
-        return self.session.watches.add(path, watcher)
+        return self.session.watches.add(path, watcher, children=children)
 
     async def close(self) -> None:
         async with self._tree.turns:

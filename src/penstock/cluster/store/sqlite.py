@@ -152,8 +152,8 @@ class SqliteStore:
         self._watches.tell(changed)
         return results
 
-    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        return self._watches.add(path, watcher)
+    def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
+        return self._watches.add(path, watcher, children=children)
 
     async def close(self) -> None:
         if self._closed:

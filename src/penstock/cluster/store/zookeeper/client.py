@@ -286,14 +286,15 @@ class ZooKeeperClient:
         """The node gets the list that a new one would get; `own_path` is what users of the store call it."""
         return self._ask(self._kazoo.set_acls_async(path, self._acl(own_path) or list(OPEN_ACL_UNSAFE)))
 
-    def arm(self, path: str) -> None:
-        """`on_watch` is called once when the node, or the list of its children, changes.
+    def arm(self, path: str, *, children: bool) -> None:
+        """`on_watch` is called once when the node changes, and once when the list of its children does, if asked for.
 
         Nobody looks at the answers: an error means that the connection is lost, or that there is no node and so no
         list of children. The first watch is there for a missing node as well, and tells when it comes.
         """
         self._kazoo.exists_async(path, watch=self._watch)
-        self._kazoo.get_children_async(path, watch=self._watch)
+        if children:
+            self._kazoo.get_children_async(path, watch=self._watch)
 
     def _ask(self, question: Any, read: Callable[[Any], Any] | None = None) -> asyncio.Future[Any]:
         future = self._loop.create_future()

@@ -168,8 +168,8 @@ class ZooKeeperStore:
             raise error
         return [_result(self.paths, operation, answer) for operation, answer in zip(operations, answers, strict=True)]
 
-    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
-        remove = self._watches.add(path, watcher)
+    def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
+        remove = self._watches.add(path, watcher, children=children)
         self._arm(path)
         return remove
 
@@ -209,7 +209,7 @@ class ZooKeeperStore:
 
     def _arm(self, path: str) -> None:
         if self.connection.state is SessionState.CONNECTED:
-            self.connection.client.arm(self.paths.whole(path))
+            self.connection.client.arm(self.paths.whole(path), children=self._watches.are_of_children(path))
 
     def _fired(self, whole: str) -> None:
         path = self.paths.own(whole)

@@ -62,7 +62,7 @@ class SharedStore(SlowStore):
         if self._told_of_write():
             await asyncio.sleep(_HELD_MS / 1000)
 
-    def watch(self, path: str, watcher: Watcher) -> Callable[[], None]:
+    def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
         is_wanted = True
 
         def tell(changed: str) -> None:
@@ -72,7 +72,7 @@ class SharedStore(SlowStore):
         def hear(changed: str) -> None:
             self.session.loop().call_later(self._chance.choice(_WATCH_MS) / 1000, tell, changed)
 
-        end = super().watch(path, hear)
+        end = super().watch(path, hear, children=children)
 
         def remove() -> None:
             nonlocal is_wanted
