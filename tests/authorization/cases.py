@@ -21,6 +21,7 @@ from penstock.protocol.messages import (
     delete_records,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
     list_partition_reassignments,
@@ -311,6 +312,12 @@ CASES: dict[tuple[int, str], Case] = {
     (51, "always"): Case(
         0,
         lambda _: AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="nobody", mechanism=1)]),
+    ),
+    (55, "always"): Case(
+        0,
+        lambda _: describe_quorum.DescribeQuorumRequest(
+            topics=[describe_quorum.DescribeQuorumRequestTopicData(topic_name="__cluster_metadata")]
+        ),
     ),
     (57, "always"): Case(
         1,

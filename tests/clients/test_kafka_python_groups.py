@@ -203,6 +203,16 @@ class TestOffsets:
 
 
 class TestAdministration:
+    def test_controller_is_the_quorum_when_it_is_described(self, servers: str) -> None:
+        with admin_of(servers) as admin:
+            described = admin.describe_metadata_quorum()
+            controller_id = admin.describe_cluster()["controller_id"]
+        (topic,) = described["topics"]
+        (partition,) = topic["partitions"]
+        assert (topic["topic_name"], partition["error"]) == ("__cluster_metadata", None)
+        assert partition["leader_id"] == controller_id
+        assert [voter["replica_id"] for voter in partition["current_voters"]] == [controller_id]
+
     def test_topics_come_grow_and_go_when_told(self, servers: str) -> None:
         topic = create_topic(servers, partitions=2)
         with admin_of(servers) as admin:

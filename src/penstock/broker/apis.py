@@ -28,7 +28,7 @@ from penstock.broker.handlers import (
     transactions,
 )
 from penstock.broker.handlers.brokers import forwarding, replication
-from penstock.broker.handlers.cluster import features, leaders
+from penstock.broker.handlers.cluster import features, leaders, quorum
 from penstock.broker.handlers.security import acls, credentials, logins, quotas, tokens
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -60,6 +60,7 @@ from penstock.protocol.messages.describe_delegation_token import DescribeDelegat
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.protocol.messages.describe_producers import DescribeProducersRequest
+from penstock.protocol.messages.describe_quorum import DescribeQuorumRequest
 from penstock.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
@@ -165,6 +166,7 @@ APIS: ApiTable = dict(
         _row(DescribeUserScramCredentialsRequest, credentials.describe_user_scram_credentials, 0),
         _forwarded_row(AlterUserScramCredentialsRequest, credentials.alter_user_scram_credentials, 0),
         _row(AlterPartitionRequest, replication.alter_partition, 3, is_for_brokers=True),
+        _row(DescribeQuorumRequest, quorum.describe_quorum, 2),
         _forwarded_row(UpdateFeaturesRequest, features.update_features, 2),
         _row(EnvelopeRequest, forwarding.envelope, 0, is_for_brokers=True),
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),

@@ -178,6 +178,7 @@ RIGHTS: Mapping[int, tuple[Form, ...]] = {
     49: (Form("always", "AlterConfigs Cluster", _CLUSTER),),
     50: (Form("all", "Describe Cluster", _CLUSTER), Form("by name", "Describe Cluster", _CLUSTER)),
     51: (Form("always", "Alter Cluster", _CLUSTER),),
+    55: (Form("always", "Describe Cluster", _CLUSTER),),
     56: _FOR_BROKERS,
     57: (Form("always", "Alter Cluster", _CLUSTER),),
     58: _FOR_BROKERS,
