@@ -63,6 +63,7 @@ def test_empty_disk_leads_nothing_until_somebody_accepts_the_loss_when_it_comes_
     shutil.rmtree(directory_of(cluster, 2))
     cluster.start_broker(2)
     second = cluster.broker(2).bootstrap_servers
+    wait_for(lambda: state_of(second, "kept")[0] not in (1, 3))  # their end is noticed, by their closed ports
     assert state_of(second, "kept") == (-1, [2, 1, 3], [1, 3])
     assert state_of(second, "lost") == (-1, [2], [])
     cluster.start_broker(1)
