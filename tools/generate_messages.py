@@ -60,6 +60,7 @@ WANTED = frozenset(
         "DescribeLogDirsRequest",
         "AlterReplicaLogDirsRequest",
         "UpdateFeaturesRequest",
+        "UnregisterBrokerRequest",
         "ElectLeadersRequest",
         "AlterPartitionReassignmentsRequest",
         "ListPartitionReassignmentsRequest",
