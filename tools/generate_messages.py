@@ -61,6 +61,7 @@ WANTED = frozenset(
         "AlterReplicaLogDirsRequest",
         "UpdateFeaturesRequest",
         "DescribeQuorumRequest",
+        "UnregisterBrokerRequest",
         "ElectLeadersRequest",
         "AlterPartitionReassignmentsRequest",
         "ListPartitionReassignmentsRequest",

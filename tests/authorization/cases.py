@@ -54,6 +54,7 @@ from penstock.protocol.messages.list_config_resources import ListConfigResources
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.authorization.requests import (
     GROUP,
     NEW_TOPIC,
@@ -336,6 +337,7 @@ CASES: dict[tuple[int, str], Case] = {
             topics=[describe_producers.TopicRequest(name=TOPIC, partition_indexes=[0])]
         ),
     ),
+    (64, "always"): Case(0, lambda _: UnregisterBrokerRequest(broker_id=99)),
     (65, "several"): Case(0, lambda _: DescribeTransactionsRequest(transactional_ids=[TRANSACTION])),
     (66, "all"): Case(1, lambda _: ListTransactionsRequest()),
     (68, "by name"): Case(

@@ -77,7 +77,7 @@ def test_store_has_the_image_when_the_operations_are_made(images: list[MetadataI
             loaded = await load_image(store)
             brokers = await store.read(znodes.BROKERS)
             assert brokers is not None
-            assert znodes.decode_brokers(brokers.data) == (new.brokers, new.directories)
+            assert znodes.decode_brokers(brokers.data) == (new.brokers, new.directories, new.away)
             assert (loaded.topics, loaded.group_configs) == (new.topics, new.group_configs)
             assert loaded.broker_configs == new.broker_configs
             assert loaded.security == new.security

@@ -28,7 +28,7 @@ from penstock.broker.handlers import (
     transactions,
 )
 from penstock.broker.handlers.brokers import forwarding, replication
-from penstock.broker.handlers.cluster import features, leaders, quorum
+from penstock.broker.handlers.cluster import features, leaders, quorum, registrations
 from penstock.broker.handlers.security import acls, credentials, logins, quotas, tokens
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -91,6 +91,7 @@ from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest
 from penstock.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -172,6 +173,7 @@ APIS: ApiTable = dict(
         _row(DescribeClusterRequest, metadata.describe_cluster, 2),
         _row(DescribeProducersRequest, producers.describe_producers, 0),
         _row(BrokerHeartbeatRequest, replication.broker_heartbeat, 2, is_for_brokers=True),
+        _forwarded_row(UnregisterBrokerRequest, registrations.unregister_broker, 0),
         _row(DescribeTransactionsRequest, transactions.describe_transactions, 0),
         _row(ListTransactionsRequest, transactions.list_transactions, 2),
         _row(AssignReplicasToDirsRequest, replication.assign_replicas_to_dirs, 0, is_for_brokers=True),

@@ -72,7 +72,9 @@ EXPLANATIONS: dict[str, Explanation] = {
     "_UNKNOWN_PARTITION": Explanation("no such partition", "`penstock topics describe NAME` shows what there is."),
     "TOPIC_ALREADY_EXISTS": Explanation("", "Add --if-not-exists to accept that."),
     "TOPIC_EXCEPTION": Explanation("", "Topic names are 1 to 249 letters, digits, dots, dashes or underscores."),
-    "INVALID_REPLICATION_FACTOR": Explanation("", "`penstock cluster describe` shows how many brokers there are."),
+    "INVALID_REPLICATION_FACTOR": Explanation(
+        "", "`penstock brokers list` shows the brokers, those that are away included."
+    ),
     "INVALID_PARTITIONS": Explanation("", "A topic's partitions can only become more, and at least 1."),
     "INVALID_CONFIG": Explanation("", "`penstock configs describe --topic NAME --all` lists keys and values."),
     "OFFSET_OUT_OF_RANGE": Explanation("", "`penstock topics offsets NAME` shows the range."),

@@ -9,6 +9,7 @@ what a second sending meets, and where what is there now is what was asked for:
     AlterPartitionReassignments  nothing to cancel
     AlterUserScramCredentials    no credential to delete
     ExpireDelegationToken        no token to end
+    UnregisterBroker             no such broker
 
 Whoever knows of topics that were there `before` the first sending (a broker does) rules out what the first sending met
 already. A topic that was not known may have been there even so: images are late. Other changes are the same when they
@@ -57,6 +58,7 @@ from penstock.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 _TOPIC_RESOURCE = 2
 _NO_ERROR = {"error_code": ErrorCode.NONE, "error_message": None}
@@ -244,6 +246,11 @@ def _end_token(request: ExpireDelegationTokenRequest, response: ExpireDelegation
         yield Doubt(response, fields={"expiry_timestamp_ms": request.expiry_time_period_ms})
 
 
+def _unregister_broker(_: UnregisterBrokerRequest, response: UnregisterBrokerResponse) -> Iterator[Doubt]:
+    if response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED:
+        yield Doubt(response)
+
+
 # What each function takes is the key of its row.
 _RULES: Mapping[type[Message], Callable[[Any, Any], Iterator[Doubt]]] = {
     CreateTopicsRequest: _create_topics,
@@ -252,4 +259,5 @@ _RULES: Mapping[type[Message], Callable[[Any, Any], Iterator[Doubt]]] = {
     AlterPartitionReassignmentsRequest: _cancel_moves,
     AlterUserScramCredentialsRequest: _delete_users,
     ExpireDelegationTokenRequest: _end_token,
+    UnregisterBrokerRequest: _unregister_broker,
 }

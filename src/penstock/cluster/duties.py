@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.office import Decide
+from penstock.cluster.decisions.brokers import decide_unregister
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
 from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
 from penstock.cluster.decisions.partitions import decide_alter_partition
@@ -79,6 +80,15 @@ class Duties:
         """A broker wants to stop: what it leads moves. Returns how many partitions it leads still."""
         (led_count,) = await self._change(lambda image: decide_shutdown(image, node_id, broker_epoch))
         return led_count
+
+    async def unregister(self, node_id: int) -> None:
+        """A broker is gone for good: no new topic counts on it any more. A broker that runs loses its leaderships, as
+        in Kafka, and registers anew at once; in Kafka it does so at its next start. Raises ApiError.
+        """
+        await self._change(lambda image: decide_unregister(image, node_id))
+        broker = self._publisher.image.brokers.get(node_id)
+        if broker is not None:
+            await self.report_dead(node_id, broker.epoch)
 
     async def report_dead(self, node_id: int, broker_epoch: int) -> None:
         """The process of the broker with this epoch is dead: its registration goes before its session ends, and its

@@ -85,8 +85,10 @@ class MetadataImage:
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
     # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
-    # The data directories of each broker that was ever here, as it last registered.
+    # The data directories of each registered broker that told them, as it last registered, also while it is away.
     directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    # Registered brokers that are not here, as they last registered. See `registered`.
+    away: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     # In which format the metadata are written.
     metadata_level: int = FIRST_LEVEL
     # ACLs, users, quotas, tokens and policies.
@@ -102,6 +104,17 @@ class MetadataImage:
     def colliding_names(self) -> Mapping[str, str]:
         """The result of `find_colliding_names` for the existing topics."""
         return find_colliding_names(self.topics)
+
+    @cached_property
+    def registered(self) -> Mapping[int, BrokerRegistration]:
+        """The brokers that are here and those that are away, which Kafka calls fenced. A broker stays registered until
+        somebody unregisters it.
+
+        A controller of an earlier version does not write who is away. It keeps the directories, so the id is known;
+        the address and the rack are not.
+        """
+        told = {node_id: BrokerRegistration(node_id, (), directories=ids) for node_id, ids in self.directories.items()}
+        return {**told, **self.away, **self.brokers}
 
     def partition(self, topic: str, index: int) -> PartitionState | None:
         image = self.topics.get(topic)

@@ -135,17 +135,18 @@ async def _read_nodes(store: Store) -> _Read:
     cluster_id, brokers, features = await store.read_many([znodes.CLUSTER_ID, znodes.BROKERS, znodes.FEATURES])
     if cluster_id is None:
         raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
-    present, directories = ({}, {}) if brokers is None else znodes.decode_brokers(brokers.data)
+    present = znodes.decode_brokers(b"" if brokers is None else brokers.data)
     default_config, broker_configs = await _load_broker_configs(store)
     topics, missing = await _load_topics(store)
     image = MetadataImage(
         cluster_id=znodes.decode_cluster_id(cluster_id.data),
-        brokers=present,
+        brokers=present.here,
         topics=topics,
         broker_configs=broker_configs,
         default_broker_config=default_config,
         group_configs=await _load_group_configs(store),
-        directories=directories,
+        directories=present.directories,
+        away=present.away,
         security=await _load_security(store),
         metadata_level=FIRST_LEVEL if features is None else znodes.decode_features(features.data),
     )

@@ -96,6 +96,7 @@ def test_metrics_of_controller_and_others_tell_what_is_wrong_when_a_broker_dies(
             before = await scrape_all(servers)
             assert told(before, CONTROLLER + "activecontrollercount") == [1, 0, 0]
             assert told(before, CONTROLLER + "activebrokercount") == [3, 0, 0]
+            assert told(before, CONTROLLER + "fencedbrokercount") == [0, 0, 0]
             assert told(before, CONTROLLER + "globaltopiccount") == [2, 0, 0]
             assert told(before, CONTROLLER + "globalpartitioncount") == [4, 0, 0]
             assert told(before, CONTROLLER + "offlinepartitionscount") == [0, 0, 0]
@@ -112,6 +113,7 @@ def test_metrics_of_controller_and_others_tell_what_is_wrong_when_a_broker_dies(
             await until(lambda: all(len(servers[each].broker.metadata.image.brokers) == 2 for each in (1, 2)))
             after = await scrape_all(servers)
             assert told(after, CONTROLLER + "activebrokercount") == [2, 0]
+            assert told(after, CONTROLLER + "fencedbrokercount") == [1, 0]
             assert told(after, CONTROLLER + "offlinepartitionscount") == [1, 0]
             assert told(after, CONTROLLER + "preferredreplicaimbalancecount") == [2, 0]
             assert told(after, REPLICAS + "leadercount") == [2, 1]

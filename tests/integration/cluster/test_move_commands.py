@@ -193,6 +193,8 @@ def test_command_is_refused_and_says_why_when_it_cannot_be_done(
         (["reassign", "apply", str(plan), "--throttle", "0"], 2, "nothing would move"),
         (["brokers", "decommission", "9"], 1, "there is no broker 9"),
         (["brokers", "demote", "9"], 1, "there is no broker 9"),
+        (["brokers", "unregister", "9"], 1, "Broker ID 9 is not currently registered"),
+        (["brokers", "unregister", "1"], 1, "broker 1 is running"),
         (["brokers", "demote", "1", "--undo", "--file", str(tmp_path / "none")], 1, "there is no file"),
         (["leaders", "elect"], 2, "say whose leaders"),
         (["leaders", "elect", "--topic", "no-such-topic"], 1, "there is no topic"),
@@ -233,6 +235,39 @@ def test_broker_may_stop_when_it_was_decommissioned(cluster: penstock.Cluster, c
     assert {row["id"]: row["replicas"] for row in cli.run("brokers", "list", "--json").json}[4] == 0
     assert cli.run("brokers", "decommission", "4", "--json").json["may_stop"]  # again
     assert throttles(cli, topic) == []
+
+
+def test_broker_is_forgotten_when_it_is_gone_for_good(cluster: penstock.Cluster, cli: Cli) -> None:
+    topic = place(cluster, [1, 2, 4])
+    cluster.stop_broker(4)
+    cluster.wait_until_ready()
+
+    def listed() -> dict[int, str | None]:
+        return {row["id"]: row["address"] for row in cli.run("brokers", "list", "--json").json}
+
+    try:
+        assert listed()[4] is None
+        refused = cli.try_run("brokers", "unregister", "4")
+        assert refused.code == 1
+        assert "have a replica on broker 4" in refused.err
+        drained = cli.run("brokers", "decommission", "4")
+        assert "is not registered any more" in drained.err
+        assert 4 not in listed()
+        assert replicas_of(cli, topic) == [[1, 2, 3]]
+        assert "there is no broker 4" in cli.try_run("brokers", "decommission", "4").err
+    finally:
+        cluster.start_broker(4)
+    cluster.wait_until_in_sync()
+    cluster.stop_broker(4)  # with nothing on it
+    cluster.wait_until_ready()
+    try:
+        assert listed()[4] is None
+        assert cli.run("brokers", "unregister", "4", "--json").json == {"broker": 4, "unregistered": True}
+        assert 4 not in listed()
+    finally:
+        cluster.start_broker(4)
+    cluster.wait_until_in_sync()
+    assert listed()[4] is not None
 
 
 def test_broker_is_not_drained_when_too_few_would_be_left(cluster: penstock.Cluster, cli: Cli) -> None:

@@ -122,6 +122,27 @@ def test_described_cluster_names_the_controller_and_the_brokers_of_the_listener(
     with_cluster(tmp_path, scene)
 
 
+def test_brokers_that_are_away_are_described_when_a_client_asks_for_fenced_ones(tmp_path: Path) -> None:
+    away = {
+        5: BrokerRegistration(5, (Endpoint("PLAINTEXT", "five", 5, "PLAINTEXT"),), rack="q", epoch=5),
+        6: BrokerRegistration(6, (Endpoint("INSIDE", "six", 66, "PLAINTEXT"),), epoch=6),
+    }
+
+    async def scene(served: Served) -> None:
+        overlay(served, brokers=BROKERS, away=away, directories={2: ("two",), 7: ("seven",)})
+        request = DescribeClusterRequest(include_fenced_brokers=True)
+        fenced = [each for each in (await served.ask(request, 2)).brokers if each.is_fenced]
+        assert [(each.broker_id, each.host, each.port, each.rack) for each in fenced] == [
+            (7, "", -1, None),  # an earlier version kept nothing but its directories
+            (5, "five", 5, "q"),
+        ]
+        for unasked in (await served.ask(DescribeClusterRequest(), 2), await served.ask(request, 1)):
+            assert [each.broker_id for each in unasked.brokers] == [1, 2]
+        assert [each.node_id for each in (await ask(served, 12)).brokers] == [1, 2]
+
+    with_cluster(tmp_path, scene)
+
+
 def test_kept_answer_is_not_told_when_a_broker_came_or_the_controller_changed(tmp_path: Path) -> None:
     async def scene(served: Served) -> None:
         topic = TopicImage("t", TOPIC_ID, PARTITIONS[:1])

@@ -57,6 +57,7 @@ from penstock.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 EXISTS, UNKNOWN = ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 ID, OTHER_ID = b"i" * 16, b"o" * 16
@@ -217,6 +218,14 @@ def test_token_is_ended_when_there_is_no_such_token(period_ms: int, told: tuple[
     response = ExpireDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
     settle(find_doubts(ExpireDelegationTokenRequest(hmac=b"x", expiry_time_period_ms=period_ms), response), {})
     assert (response.error_code, response.expiry_timestamp_ms) == told
+
+
+def test_broker_is_unregistered_when_there_is_no_such_broker() -> None:
+    response = UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message="unknown")
+    settle(find_doubts(UnregisterBrokerRequest(broker_id=3), response), {})
+    assert (response.error_code, response.error_message) == (ErrorCode.NONE, None)
+    refused = UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert find_doubts(UnregisterBrokerRequest(broker_id=3), refused) == []
 
 
 class TestAsking:

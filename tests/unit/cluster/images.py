@@ -139,6 +139,7 @@ def next_image(draw: st.DrawFn, image: MetadataImage) -> MetadataImage:
             image,
             brokers=draw(brokers()),
             directories=draw(DIRECTORIES_BY_NODE),
+            away=draw(brokers()),
             broker_configs=draw(SETTINGS_BY_NODE),
             default_broker_config=draw(SETTINGS),
             group_configs=draw(SETTINGS_BY_GROUP),

@@ -56,7 +56,7 @@ def test_settings_come_along_under_the_new_id_when_the_cluster_has_none() -> Non
 
 def test_every_part_of_an_image_is_thought_of_when_a_node_is_adopted() -> None:
     """A new part has to be carried over by `decide_adoption`, or to be named here."""
-    carried = {"topics", "broker_configs", "default_broker_config", "group_configs", "directories", "security"}
+    carried = {"topics", "broker_configs", "default_broker_config", "group_configs", "directories", "security", "away"}
     of_the_cluster = {"cluster_id", "controller_id", "controller_epoch", "brokers", "metadata_level", "number"}
     assert {field.name for field in fields(MetadataImage)} == carried | of_the_cluster
 

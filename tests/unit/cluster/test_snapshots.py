@@ -445,7 +445,7 @@ def test_snapshot_knows_every_part_of_the_metadata() -> None:
     """Whoever adds one decides what becomes of it in a snapshot, and adds it here and in `snapshots.document`."""
     assert {field.name for field in fields(MetadataImage)} == {
         *("cluster_id", "controller_id", "controller_epoch", "brokers", "topics", "broker_configs"),
-        *("default_broker_config", "group_configs", "directories", "security", "metadata_level", "number"),
+        *("default_broker_config", "group_configs", "directories", "away", "security", "metadata_level", "number"),
     }
     assert TopicImage._fields == ("name", "topic_id", "partitions", "configs")
     assert PartitionState._fields == (

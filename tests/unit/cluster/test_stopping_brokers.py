@@ -18,12 +18,11 @@ def with_topics(image: MetadataImage, *topics: NewTopic) -> MetadataImage:
     return decide_create_topics(image, config(), topics, choices()).image
 
 
-def test_no_replica_goes_there_when_the_controller_places_them() -> None:
+def test_replica_goes_there_when_the_others_are_too_few() -> None:
     image = with_topics(IMAGE, NewTopic("a", 6, 2))
     assert {node for state in image.topics["a"].partitions for node in state.replicas} == {1, 3}
-    decision = decide_create_topics(IMAGE, config(), [NewTopic("a", 1, 3)], choices())
-    assert decision.results[0].code is ErrorCode.INVALID_REPLICATION_FACTOR
-    assert "only 2 broker(s)" in str(decision.results[0].message)
+    (state,) = with_topics(IMAGE, NewTopic("a", 1, 3)).topics["a"].partitions
+    assert (state.replicas[2], set(state.isr), state.leader) == (2, {1, 3}, state.replicas[0])
 
 
 def test_broker_gets_a_replica_but_is_not_in_sync_when_a_client_names_it() -> None:

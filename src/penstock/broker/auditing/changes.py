@@ -144,6 +144,10 @@ def _update_features(request: Any, response: Any) -> Iterator[Change]:
         yield Change(f"Feature:{update.feature}", "Alter", code, details)
 
 
+def _unregister_broker(request: Any, response: Any) -> Iterator[Change]:
+    yield Change(f"Broker:{request.broker_id}", "Unregister", response.error_code)
+
+
 # ------------------------------------------------------------------------------------------------- ACLs, users, quotas
 
 
@@ -286,4 +290,5 @@ CHANGES: Mapping[int, Describe] = {
     49: _alter_quotas,
     51: _alter_users,
     57: _update_features,
+    64: _unregister_broker,
 }

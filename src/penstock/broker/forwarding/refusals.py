@@ -52,6 +52,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from penstock.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
@@ -217,5 +218,6 @@ _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     RenewDelegationTokenRequest: lambda _, code, _message: RenewDelegationTokenResponse(error_code=code),
     ExpireDelegationTokenRequest: lambda _, code, _message: ExpireDelegationTokenResponse(error_code=code),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(error_code=code, error_message=message),
+    UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(error_code=code, error_message=message),
     ListPartitionReassignmentsRequest: _list_reassignments,
 }

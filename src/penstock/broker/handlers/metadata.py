@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Awaitable, Generator, Iterable
+from collections.abc import Awaitable, Generator, Iterable, Iterator
 
 from penstock.broker.authorizer import (
     CLUSTER_NAME,
@@ -67,6 +67,7 @@ _MANY_TOPICS = 500
 _PARTITIONS_PER_STEP = 100  # some 150 us
 _BROKERS = 1  # DescribeCluster's endpoint types
 _CONTROLLERS = 2
+_NO_PORT = -1
 
 
 # ---------------------------------------------------------------------------- ApiVersions
@@ -381,7 +382,7 @@ def describe_cluster(
     broker: Broker, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
     """Names the brokers and the controller. From version 1 on a client may ask for controllers' endpoints, and is
-    refused here; from version 2 on the answer says which brokers are fenced: none.
+    refused here; from version 2 on a client may ask for brokers that are registered and away as well, which are fenced.
     """
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
@@ -394,9 +395,21 @@ def describe_cluster(
         DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in broker.endpoints(context.listener)
     ]
+    if request.include_fenced_brokers:
+        response.brokers += _describe_fenced(image, context.listener)
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = cluster_operations(broker.authorizer, context)
     return response
+
+
+def _describe_fenced(image: MetadataImage, listener: str) -> Iterator[DescribeClusterBroker]:
+    """A broker without the listener is not named, as in Kafka. A broker whose addresses nobody wrote down is."""
+    for node_id, registration in image.registered.items():
+        endpoint = registration.endpoint(listener)
+        if node_id in image.brokers or (endpoint is None and registration.endpoints):
+            continue
+        host, port = ("", _NO_PORT) if endpoint is None else (endpoint.host, endpoint.port)
+        yield DescribeClusterBroker(broker_id=node_id, host=host, port=port, rack=registration.rack, is_fenced=True)
 
 
 # ---------------------------------------------------------------------------- DescribeTopicPartitions

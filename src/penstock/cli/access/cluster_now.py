@@ -17,9 +17,11 @@ from penstock.cli.plans.assignments import BrokerNode, ClusterNow, PartitionNow,
 from penstock.cli.plans.progress import ReplicaFiles
 from penstock.client.move_requests import Moving, read_moves
 from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.versioned import UnservedApiError
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
+from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
@@ -50,7 +52,7 @@ def read_cluster(cluster: Cluster) -> ClusterNow:
     """Brokers, partitions and moves. The moves are asked for first: one that ends in between still counts as a move,
     and the next look finds it done. The other way round its replicas would look like those of nobody's plan."""
     moves = list_moves(cluster)
-    metadata = _read_metadata(cluster)
+    metadata, away = _read_metadata(cluster)
     partitions = {}
     for topic in metadata.topics:
         for answer in topic.partitions:
@@ -58,7 +60,7 @@ def read_cluster(cluster: Cluster) -> ClusterNow:
             partitions[key] = _partition_now(answer, moves.get(key))
     brokers = {node.node_id: BrokerNode(node.node_id, node.host, node.port, node.rack) for node in metadata.brokers}
     controller = metadata.controller_id if metadata.controller_id in brokers else None
-    return ClusterNow(controller, dict(sorted(brokers.items())), partitions)
+    return ClusterNow(controller, dict(sorted(brokers.items())), partitions, away)
 
 
 def _partition_now(answer: MetadataResponsePartition, move: Moving | None) -> PartitionNow:
@@ -69,9 +71,16 @@ def _partition_now(answer: MetadataResponsePartition, move: Moving | None) -> Pa
     return PartitionNow(leader, move.replicas, isr, move.adding, move.removing)
 
 
-def _read_metadata(cluster: Cluster) -> MetadataResponse:
+def _read_metadata(cluster: Cluster) -> tuple[MetadataResponse, frozenset[int]]:
+    """With the brokers that are registered and away. Apache Kafka tells of them from 4.0 on."""
     with open_broker(cluster) as broker:
-        return broker.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse)
+        metadata = broker.request(MetadataRequest(topics=None, allow_auto_topic_creation=False), MetadataResponse)
+        try:
+            asked = DescribeClusterRequest(include_fenced_brokers=True)
+            described = broker.request(asked, DescribeClusterResponse)
+        except UnservedApiError:
+            return metadata, frozenset()
+    return metadata, frozenset(each.broker_id for each in described.brokers if each.is_fenced)
 
 
 def list_moves(cluster: Cluster, patience_s: float = CONTROLLER_PATIENCE_S) -> dict[TopicPartition, Moving]:

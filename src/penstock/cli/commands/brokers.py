@@ -11,6 +11,7 @@ from penstock.cli import output
 from penstock.cli.access.cluster_client import Cluster, raise_failures
 from penstock.cli.access.cluster_now import read_cluster, read_files, sizes_of
 from penstock.cli.access.moves import elect_leaders, start_moves
+from penstock.cli.access.registrations import unregister_broker
 from penstock.cli.commands.moving import (
     Pace,
     begin_moves,
@@ -76,7 +77,8 @@ def decommission(
 ) -> None:
     """Move all replicas from a broker to the others, and say when it may stop for good.
 
-    Only what the broker has moves, throttled. To run the command again does no harm: it goes on where it was.
+    Only what the broker has moves, throttled. To run the command again does no harm: it goes on where it was. A broker
+    that is gone is unregistered when it has no replicas any more, so that no new topic gets one there.
     """
     parse_rate(pace.throttle)
     for _ in range(_ROUNDS):
@@ -103,9 +105,16 @@ def decommission(
         raise CliError(
             f"broker {broker} gets new replicas all the time", "Stop whoever makes topics, then run this again."
         )
-    output.note(f"Broker {broker} has no replicas any more. It may stop, before new topics give it some.")
-    if broker == now.controller:
-        output.note("It is the controller: when it stops, another broker takes over.")
+    if broker in now.brokers:
+        output.note(f"Broker {broker} has no replicas any more. It may stop, before new topics give it some.")
+        if broker == now.controller:
+            output.note("It is the controller: when it stops, another broker takes over.")
+        output.note(f"Then: penstock brokers unregister {broker}")
+    elif broker in now.away:
+        unregister_broker(cluster, now, broker)
+        output.note(f"Broker {broker} has no replicas any more, and is not registered any more.")
+    else:
+        output.note(f"Broker {broker} has no replicas any more.")
     _tell_drained(broker, 0, as_json)
 
 
@@ -115,7 +124,7 @@ def _held(now: ClusterNow, broker: int) -> list[TopicPartition]:
 
 
 def _plan_drain(cluster: Cluster, now: ClusterNow, broker: int) -> PlanView:
-    if broker not in now.brokers and broker not in now.missing_brokers and not _held(now, broker):
+    if broker not in now.brokers and broker not in now.away and not _held(now, broker):
         raise CliError(
             f"there is no broker {broker}, and no partition has a replica on it",
             f"There are {', '.join(map(str, now.brokers))}.",
@@ -161,6 +170,32 @@ def _show_drain(now: ClusterNow, broker: int, view: PlanView, as_json: bool) -> 
 def _tell_drained(broker: int, replicas: int, as_json: bool) -> None:
     if as_json:
         output.print_json({"broker": broker, "replicas": replicas, "may_stop": replicas == 0})
+
+
+# ---------------------------------------------------------------------------------------------------- unregister
+
+
+@app.command()
+@on_cluster
+def unregister(cluster: Cluster, broker: BrokerId, as_json: AsJson = False) -> None:
+    """Forget a broker that is gone for good, so that no new topic gets a replica there.
+
+    The broker must have stopped, and must have no replicas: `decommission` moves them. If the broker comes back, it
+    registers anew.
+    """
+    now = read_cluster(cluster)
+    if broker in now.brokers:
+        raise CliError(f"broker {broker} is running, and would register again at once", "Stop the broker first.")
+    held = _held(now, broker)
+    if held:
+        raise CliError(
+            f"{plural(len(held), 'partition')} have a replica on broker {broker}: {held[0]} for one",
+            f"Move them first: penstock brokers decommission {broker}",
+        )
+    unregister_broker(cluster, now, broker)
+    output.note(f"Broker {broker} is not registered any more.")
+    if as_json:
+        output.print_json({"broker": broker, "unregistered": True})
 
 
 # ---------------------------------------------------------------------------------------------------- demote

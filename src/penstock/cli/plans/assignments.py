@@ -73,6 +73,7 @@ class ClusterNow(NamedTuple):
     controller: int | None
     brokers: Mapping[int, BrokerNode]  # those that are there
     partitions: Mapping[TopicPartition, PartitionNow]
+    away: frozenset[int] = frozenset()  # registered and not there; empty where the cluster does not tell
 
     @property
     def moving(self) -> dict[TopicPartition, PartitionNow]:

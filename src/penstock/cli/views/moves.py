@@ -133,7 +133,7 @@ class BrokerCounts(NamedTuple):
 
 
 def count_brokers(now: ClusterNow, sizes: Mapping[ReplicaPlace, int]) -> list[BrokerCounts]:
-    """All that are there, and all that should have replicas."""
+    """All that are there, all that are registered, and all that should have replicas."""
     replicas: Counter[int] = Counter()
     leads: Counter[int] = Counter()
     preferred: Counter[int] = Counter()
@@ -144,7 +144,7 @@ def count_brokers(now: ClusterNow, sizes: Mapping[ReplicaPlace, int]) -> list[Br
         preferred.update(partition.replicas[:1])
         if partition.leader is not None:
             leads[partition.leader] += 1
-    ids = sorted({*now.brokers, *replicas})
+    ids = sorted({*now.brokers, *now.away, *replicas})
     totals = total_of(sizes, ids)
     views = []
     for node_id in ids:

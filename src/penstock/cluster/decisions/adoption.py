@@ -58,6 +58,7 @@ def decide_adoption(cluster: MetadataImage, newcomer: Newcomer, registered: Coll
         default_broker_config=_default_config(cluster, source.default_broker_config),
         group_configs=_merged("group", cluster.group_configs, source.group_configs),
         directories=_directories(cluster, newcomer),
+        away={other: broker for other, broker in cluster.away.items() if other != node_id},
         security=_security(cluster, source.security),
     )
 

@@ -13,10 +13,11 @@ may have lost records that it had acknowledged as a follower, and it knows nothi
 4. Where no in-sync member lives, nobody leads, and the in-sync set stays as it is: each member has every acknowledged
    record, and the first one that comes will lead. Only where the topic allows it a replica out of sync leads at once.
 5. A broker whose data directories are all others than before, and empty, has lost its data: a disk was replaced. (Not
-   empty: somebody has removed meta.properties.) The broker leaves every in-sync set, also one that it is the last
-   member of. Nobody is in sync then and nobody leads, until somebody allows an unclean election: what was acknowledged
-   is gone, and that must not go unnoticed. Otherwise an empty disk that comes back first after a stop of the whole
-   cluster would lead, and the others would cut off what it lacks.
+   empty: somebody has removed meta.properties.) The same holds for an empty broker that is not registered, which is new
+   or was unregistered. The broker leaves every in-sync set, also one that it is the last member of. Nobody is in sync
+   then and nobody leads, until somebody allows an unclean election: what was acknowledged is gone, and that must not go
+   unnoticed. Otherwise an empty disk that comes back first after a stop of the whole cluster would lead, and the others
+   would cut off what it lacks.
 6. A replica that was lost with its disk counts as dead while its broker goes on (`lost_replicas`).
 
 The leader changes only where it has to.
@@ -33,6 +34,7 @@ from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.decisions.leadership import UncleanRule, advance, can_take_over, choose_leader, with_in_sync
 from penstock.cluster.decisions.lost_replicas import KnownLoss, Losses
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, MetadataImage, PartitionState, TopicImage
+from penstock.protocol.errors import ApiError, ErrorCode
 
 
 class _Attendance(NamedTuple):
@@ -72,11 +74,34 @@ def decide_registered(
     if not changed and attendance.brokers == image.brokers:
         return Decision((), image)
     topics = {**image.topics, **changed} if changed else image.topics
-    directories = {node_id: each.directories for node_id, each in attendance.brokers.items() if each.directories}
+    brokers = attendance.brokers
+    directories = {node_id: each.directories for node_id, each in brokers.items() if each.directories}
     return Decision(
         (),
-        replace(image, brokers=attendance.brokers, topics=topics, directories={**image.directories, **directories}),
+        replace(
+            image,
+            brokers=brokers,
+            topics=topics,
+            directories={**image.directories, **directories},
+            away={node_id: each for node_id, each in image.registered.items() if node_id not in brokers},
+        ),
     )
+
+
+def decide_unregister(image: MetadataImage, node_id: int) -> Decision[None]:
+    """A broker that is away is forgotten, and registers anew if it comes back. Nothing changes for a broker that is
+    here: its node says that it is registered.
+
+    Replicas of the broker stay in their partitions' lists until somebody moves them, as in Kafka. So does the last
+    member of an in-sync set. Raises ApiError(BROKER_ID_NOT_REGISTERED).
+    """
+    if node_id not in image.registered:
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node_id} is not currently registered")
+    if node_id in image.brokers:
+        return Decision((), image)
+    directories = {other: ids for other, ids in image.directories.items() if other != node_id}
+    away = {other: each for other, each in image.away.items() if other != node_id}
+    return Decision((), replace(image, directories=directories, away=away))
 
 
 def _able(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> dict[int, BrokerRegistration]:
@@ -93,7 +118,7 @@ def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration])
             steady.add(node_id)
             # The image alone knows of a shutdown under way: the broker's own node does not say it.
             broker = broker._replace(is_stopping=broker.is_stopping or before.is_stopping)
-        elif broker.is_empty and _are_all_new(image.directories.get(node_id, ()), broker.directories):
+        elif broker.is_empty and _are_all_new(image, broker):
             lost.add(node_id)
         elif before is not None and before.epoch == broker.previous_epoch:
             clean.add(node_id)
@@ -101,9 +126,14 @@ def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration])
     return _Attendance(brokers, frozenset(steady), frozenset(clean), frozenset(lost))
 
 
-def _are_all_new(before: tuple[str, ...], now: tuple[str, ...]) -> bool:
-    """A broker that never told, or does not tell now, is from before brokers told."""
-    return bool(before and now) and set(before).isdisjoint(now)
+def _are_all_new(image: MetadataImage, broker: BrokerRegistration) -> bool:
+    """Whether the broker has none of the directories that it had. A registered broker that never told, or a broker
+    that does not tell now, is from before brokers told.
+    """
+    if broker.node_id not in image.registered:
+        return bool(broker.directories)
+    before = image.directories.get(broker.node_id, ())
+    return bool(before and broker.directories) and set(before).isdisjoint(broker.directories)
 
 
 def _next_states(

@@ -26,8 +26,8 @@ def internal_topic(name: str, config: BrokerConfig, broker_count: int, *, is_clu
     A broker that has its metadata to itself creates it with no more replicas than there are brokers: Kafka refuses to
     create `__consumer_offsets` on one broker unless offsets.topic.replication.factor says 1; then no group works, and
     the reason is hard to find. In a cluster the topic gets the replicas that its settings name, as in Kafka: the first
-    broker that starts must not leave it without copies for ever. Until there are enough brokers its creation fails with
-    INVALID_REPLICATION_FACTOR, and clients are told COORDINATOR_NOT_AVAILABLE and try again.
+    broker that starts must not leave it without copies for ever. Until enough brokers have registered, its creation
+    fails with INVALID_REPLICATION_FACTOR, and clients are told COORDINATOR_NOT_AVAILABLE and try again.
     """
     return _TOPICS[name](config, _MAX_REPLICATION_FACTOR if is_cluster else broker_count)
 

@@ -4,12 +4,17 @@ The brokers are put in a row in which racks alternate. Leaders are taken from th
 every broker leads its share. The followers of a partition are the next brokers in the row, those in racks that the
 partition has no replica in yet first. After each turn through the row the followers shift by one, so that what a failed
 broker led spreads over all the others.
+
+Brokers that are registered and away, or about to stop, get replicas only where the others are too few, as followers
+that are not in sync. So a topic is made while one of its brokers restarts, and the replica is filled when the broker
+comes. Kafka 4 does the same, but for one thing: where a whole rack is away, Kafka rather gives that rack a replica than
+another broker that is up. Here a copy that exists goes before one that is to come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import zip_longest
+from itertools import product, zip_longest
 from random import Random
 
 from penstock.cluster.decisions.leadership import can_take_over
@@ -18,26 +23,28 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 
 def place_replicas(
-    brokers: Iterable[BrokerRegistration], partition_count: int, replication_factor: int, random: Random
+    image: MetadataImage, partition_count: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Per partition its replicas, the preferred leader first; none on a broker that is about to stop.
+    """Per partition its replicas, the preferred leader first, which is up.
 
-    Raises ApiError(INVALID_REPLICATION_FACTOR).
+    Raises ApiError(INVALID_REPLICATION_FACTOR) where nobody is up, or fewer brokers are registered.
     """
-    row = _alternate_racks(broker for broker in brokers if not broker.is_stopping)
-    if not row or replication_factor > len(row):
+    registered = image.registered
+    row = _alternate_racks(each for node_id, each in registered.items() if can_take_over(node_id, image.brokers))
+    late = _alternate_racks(each for node_id, each in registered.items() if not can_take_over(node_id, image.brokers))
+    if not row or replication_factor > len(registered):
         reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {len(row)} "
+            f"The target replication factor of {replication_factor} cannot be reached because only {len(registered)} "
             "broker(s) are registered."
             if row
-            else "All brokers are currently fenced."
+            else "All brokers are currently fenced or in controlled shutdown."
         )
         message = f"Unable to replicate the partition {replication_factor} time(s): {reason}"
         raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, message)
     start = random.randrange(len(row))
     shift = random.randrange(len(row))
     return [
-        _place(row, (start + partition) % len(row), shift + partition // len(row), replication_factor)
+        _place(row, late, (start + partition) % len(row), shift + partition // len(row), replication_factor)
         for partition in range(partition_count)
     ]
 
@@ -62,7 +69,7 @@ def check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int |
     if not nodes:
         raise refuse("an empty replica list.")
     for node in sorted(nodes):
-        if node not in image.brokers:
+        if node not in image.registered:
             raise refuse(f"broker {node}, but no such broker is registered.")
         if nodes.count(node) > 1:
             raise refuse(f"the broker {node} more than once.")
@@ -81,19 +88,23 @@ def _alternate_racks(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegist
     return [broker for column in columns for broker in column if broker is not None]
 
 
-def _place(row: list[BrokerRegistration], first: int, shift: int, replication_factor: int) -> tuple[int, ...]:
+def _place(
+    row: list[BrokerRegistration], late: list[BrokerRegistration], first: int, shift: int, replication_factor: int
+) -> tuple[int, ...]:
     leader = row[first]
-    others = row[first + 1 :] + row[:first]
-    if others:
-        turn = shift % len(others)
-        others = others[turn:] + others[:turn]
+    others = _turned(row[first + 1 :] + row[:first], shift)
     replicas = [leader]
     racks = {leader.rack}
-    for is_same_rack_allowed in (False, True):
-        for broker in others:
+    for brokers, is_same_rack_allowed in product((others, _turned(late, first + shift)), (False, True)):
+        for broker in brokers:
             if len(replicas) == replication_factor:
                 break
             if broker not in replicas and (is_same_rack_allowed or broker.rack not in racks):
                 replicas.append(broker)
                 racks.add(broker.rack)
     return tuple(broker.node_id for broker in replicas)
+
+
+def _turned(brokers: list[BrokerRegistration], shift: int) -> list[BrokerRegistration]:
+    turn = shift % len(brokers) if brokers else 0
+    return brokers[turn:] + brokers[:turn]

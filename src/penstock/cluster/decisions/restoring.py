@@ -57,6 +57,7 @@ def decide_restored(image: MetadataImage, controller_epoch: int) -> MetadataImag
         controller_id=NO_CONTROLLER,
         controller_epoch=controller_epoch + EPOCH_MARGIN,
         brokers={},
+        away={},  # all of them: the directories say whose
         topics={name: _restored_topic(topic) for name, topic in image.topics.items()},
         number=image.number + EPOCH_MARGIN,
     )

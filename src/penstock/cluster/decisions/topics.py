@@ -200,7 +200,7 @@ def _placed_replicas(
         message = "Number of partitions was set to an invalid non-positive value."
         raise ApiError(ErrorCode.INVALID_PARTITIONS, message)
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
-    return place_replicas(image.brokers.values(), _partition_count(topic, settings), factor, choices.random)
+    return place_replicas(image, _partition_count(topic, settings), factor, choices.random)
 
 
 def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, ...]]:
@@ -225,7 +225,9 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
 
 
 def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
-    """All replicas are in sync with nothing, but one that is about to stop would not follow for long."""
+    """All replicas are in sync with nothing, but one that is about to stop would not follow for long, and one that is
+    away does not know of the partition.
+    """
     isr = tuple(node for node in replicas if can_take_over(node, image.brokers))
     return PartitionState(partition, replicas, isr, isr[0])
 
@@ -259,7 +261,7 @@ def _new_partitions(
     if additional > allowance:
         raise ApiError(ErrorCode.POLICY_VIOLATION, _TOO_MANY_PARTITIONS)
     if item.assignments is None:
-        replicas = place_replicas(image.brokers.values(), additional, topic.replication_factor, choices.random)
+        replicas = place_replicas(image, additional, topic.replication_factor, choices.random)
     else:
         if len(item.assignments) != additional:
             message = (

@@ -67,6 +67,8 @@ class Delta(NamedTuple):
     # Of all brokers, where those of one changed.
     directories: Mapping[int, tuple[str, ...]] | None = None
     security: SecurityDelta | None = None
+    # All registered brokers that are away, where one of them came, went or is registered no more.
+    away: Mapping[int, BrokerRegistration] | None = None
 
 
 def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> Delta | None:
@@ -96,6 +98,7 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
         metadata_level=None if old.metadata_level == new.metadata_level else new.metadata_level,
         directories=None if old.directories == new.directories else new.directories,
         security=security_difference(old.security, new.security),
+        away=None if old.away == new.away else new.away,
     )
     is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)
     return None if is_same_controller and delta[4:] == _NOTHING[4:] else delta
@@ -117,6 +120,7 @@ def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
         metadata_level=image.metadata_level if delta.metadata_level is None else delta.metadata_level,
         directories=image.directories if delta.directories is None else delta.directories,
         security=replay_security(image.security, delta.security),
+        away=image.away if delta.away is None else delta.away,
         number=delta.number,
     )
 

@@ -43,6 +43,9 @@ def encode_delta(delta: Delta, level: int = FIRST_LEVEL) -> bytes:
         value["metadata_level"] = delta.metadata_level
     if delta.directories is not None:
         value["directories"] = znodes.directories_to_json(delta.directories)
+    if delta.away is not None:
+        # Of no level of its own: an earlier version passes over the key, and does without (`MetadataImage.registered`).
+        value["away"] = znodes.brokers_to_json(delta.away)
     if delta.security is not None:
         value["security"] = security_to_json(delta.security)
     created = ",".join(_dump_topic(topic) for topic in delta.created)
@@ -97,6 +100,7 @@ def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest)
             value.get("metadata_level"),
             znodes.directories_from_json(value["directories"]) if "directories" in value else None,
             security_from_json(value["security"]) if "security" in value else None,
+            znodes.brokers_from_json(value["away"]) if "away" in value else None,
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta cannot be understood: {error!r}") from error

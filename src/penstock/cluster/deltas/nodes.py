@@ -38,8 +38,9 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     operations += security_operations(delta.security)
     if delta.metadata_level is not None:
         operations.append(CompareAndSet(znodes.FEATURES, znodes.encode_features(delta.metadata_level)))
-    if delta.brokers is not None or delta.directories is not None:
-        operations.append(CompareAndSet(znodes.BROKERS, znodes.encode_brokers(image.brokers, image.directories)))
+    if delta.brokers is not None or delta.directories is not None or delta.away is not None:
+        brokers = znodes.encode_brokers(image.brokers, image.directories, image.away)
+        operations.append(CompareAndSet(znodes.BROKERS, brokers))
     return operations
 
 

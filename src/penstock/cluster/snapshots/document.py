@@ -107,7 +107,7 @@ def _to_json(snapshot: Snapshot) -> dict[str, Any]:
         "controller_epoch": snapshot.controller_epoch,
         "broker_epoch": snapshot.broker_sequence,
         "producer_ids": None if block is None else {"first": block.first_producer_id, "count": block.size},
-        # Who was here is for the reader: brokers register anew.
+        # Who was here is for the reader: brokers register anew. The directories say who is registered.
         "brokers": {
             str(node_id): [str(endpoint) for endpoint in broker.endpoints]
             for node_id, broker in sorted(image.brokers.items())

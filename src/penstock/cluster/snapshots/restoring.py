@@ -146,7 +146,7 @@ def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
     nodes[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(image.controller_epoch)
     nodes[znodes.FEATURES] = znodes.encode_features(image.metadata_level)
     nodes[znodes.broker_config_path(None)] = znodes.encode_settings(image.default_broker_config)
-    nodes[znodes.BROKERS] = znodes.encode_brokers({}, image.directories)
+    nodes[znodes.BROKERS] = znodes.encode_brokers({}, image.directories, image.away)
     position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch)
     nodes[znodes.LOG] = encode_position(position, image.metadata_level)
     for node_id, settings in image.broker_configs.items():

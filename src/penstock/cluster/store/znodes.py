@@ -183,17 +183,36 @@ def _levels(value: dict[str, int] | None) -> LevelRange:
     return LevelRange(int(value["min_version"]), int(value["max_version"]))
 
 
-def encode_brokers(brokers: Mapping[int, BrokerRegistration], directories: Mapping[int, tuple[str, ...]]) -> bytes:
-    """`directories` has also those of brokers that are not here."""
-    return _encode({"version": 1, "brokers": brokers_to_json(brokers), "directories": directories_to_json(directories)})
+class StoredBrokers(NamedTuple):
+    """`directories` has also those of brokers that are away."""
+
+    here: dict[int, BrokerRegistration]
+    directories: dict[int, tuple[str, ...]]
+    away: dict[int, BrokerRegistration]
 
 
-def decode_brokers(data: bytes) -> tuple[dict[int, BrokerRegistration], dict[int, tuple[str, ...]]]:
+def encode_brokers(
+    brokers: Mapping[int, BrokerRegistration],
+    directories: Mapping[int, tuple[str, ...]],
+    away: Mapping[int, BrokerRegistration],
+) -> bytes:
+    return _encode(
+        {
+            "version": 1,
+            "brokers": brokers_to_json(brokers),
+            "directories": directories_to_json(directories),
+            "away": brokers_to_json(away),
+        }
+    )
+
+
+def decode_brokers(data: bytes) -> StoredBrokers:
     if not data:
-        return {}, {}
+        return StoredBrokers({}, {}, {})
     try:
         value = _decode(BROKERS, data)
-        return brokers_from_json(value["brokers"]), directories_from_json(value.get("directories", {}))
+        directories = directories_from_json(value.get("directories", {}))
+        return StoredBrokers(brokers_from_json(value["brokers"]), directories, brokers_from_json(value.get("away", [])))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(BROKERS, error) from error
 

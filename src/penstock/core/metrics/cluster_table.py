@@ -143,6 +143,7 @@ CLUSTER_METRICS: tuple[Metric, ...] = (
             "",
             "Brokers that are registered and alive. 0 but on the active controller, as the rest of these.",
         ),
+        ("fencedbrokercount", _G, "brokers", "", "Brokers that are registered and away."),
         ("globaltopiccount", _G, "topics", "", "Topics of the cluster."),
         ("globalpartitioncount", _G, "partitions", "", "Partitions of the cluster."),
         ("offlinepartitionscount", _G, "partitions", "", "Partitions without a leader. Alert above 0."),

@@ -239,7 +239,11 @@ def _store_decoders() -> list[Decoder]:
         ("cluster node", b'{"version":"1","id":"cluster"}', znodes.decode_cluster_id),
         ("controller node", b'{"version":1,"brokerid":1,"timestamp":"1"}', znodes.decode_controller),
         ("epoch node", b"1", znodes.decode_controller_epoch),
-        ("brokers node", znodes.encode_brokers({1: broker}, {1: ("disk",)}), znodes.decode_brokers),
+        (
+            "brokers node",
+            znodes.encode_brokers({1: broker}, {1: ("disk",)}, {2: broker._replace(node_id=2)}),
+            znodes.decode_brokers,
+        ),
         ("delta", zlib.decompress(encode_delta(delta)), lambda data: decode_delta("/log", zlib.compress(data))),
     ]
     return [Decoder(name, [sample], read, (StoreError,)) for name, sample, read in table] * 4

@@ -185,6 +185,7 @@ RIGHTS: Mapping[int, tuple[Form, ...]] = {
     60: (Form("always", ""),),
     61: (Form("by name", "Read Topic", _TOPIC),),
     63: _FOR_BROKERS,
+    64: (Form("always", "Alter Cluster", _CLUSTER),),
     65: (Form("several", "Describe TransactionalId", _TRANSACTION),),
     66: (Form("all", "Describe TransactionalId", hides=True),),
     68: (Form("by name", "Read Group & Describe Topic", _GROUP),),

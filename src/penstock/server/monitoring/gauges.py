@@ -98,6 +98,9 @@ def _controller_gauges(broker: Broker) -> Gauges:
     return {
         _CONTROLLER + "activecontrollercount": if_active(lambda: 1),
         _CONTROLLER + "activebrokercount": if_active(lambda: len(metadata.image.brokers)),
+        _CONTROLLER + "fencedbrokercount": if_active(
+            lambda: len(metadata.image.registered) - len(metadata.image.brokers)
+        ),
         _CONTROLLER + "globaltopiccount": if_active(lambda: len(metadata.image.topics)),
         "kafka_controller_controllereventmanager_eventqueuesize": lambda: controller.waiting,
     }

@@ -29,6 +29,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from penstock.security.audit.events import AuditEvent, Kind
 
 ALL_KINDS = frozenset(Kind)
@@ -67,7 +68,7 @@ def test_every_api_that_changes_something_is_wrapped_when_changes_are_kept() -> 
 def test_every_api_that_needs_alter_create_or_delete_has_a_row() -> None:
     """Of SECURITY's table of rights: what needs more than to look, and is no matter of records, members or brokers."""
     names = {APIS[key].name for key in CHANGES if key in APIS}
-    verbs = ("Create", "Delete", "Alter", "IncrementalAlter", "Update", "Elect")
+    verbs = ("Create", "Delete", "Alter", "IncrementalAlter", "Update", "Elect", "Unregister")
     served = {api.name for api in APIS.values() if api.name.startswith(verbs) and not api.is_for_brokers}
     assert served <= names
 
@@ -158,3 +159,8 @@ def test_every_row_reads_the_messages_of_its_own_api() -> None:
     for key in sorted(CHANGES.keys() & APIS.keys()):
         request = APIS[key].request()
         assert all(change.resource for change in CHANGES[key](request, request.RESPONSE()))
+
+
+def test_broker_is_named_when_it_was_unregistered() -> None:
+    (change,) = CHANGES[64](UnregisterBrokerRequest(broker_id=3), UnregisterBrokerResponse(error_code=102))
+    assert change == ("Broker:3", "Unregister", 102, {})
