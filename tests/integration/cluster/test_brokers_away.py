@@ -15,7 +15,7 @@ from penstock.client.connection import BlockingConnection
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, read, values
+from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, read, read_topic, values
 from tests.clients.support import PATIENCE_S, eventually
 
 RECORDS = [b"%d" % number for number in range(20)]
@@ -123,3 +123,25 @@ def test_broker_registers_anew_when_it_is_unregistered_while_it_runs(cluster: pe
     cluster.wait_until_in_sync()
     assert described(cluster).keys() == {1, 2, 3}
     produce(producer_of(cluster.bootstrap_servers, acks="all"), f"after-{who}", RECORDS)
+
+
+def test_broker_has_the_new_topic_alone_when_one_of_that_name_was_deleted_while_it_was_dead(
+    cluster: penstock.Cluster,
+) -> None:
+    cluster.restore()
+    servers = cluster.bootstrap_servers
+    cluster.create_topic("anew", 1, 3)
+    produce(producer_of(servers, acks="all"), "anew", [b"old"] * 50)
+    cluster.wait_until_in_sync()
+    cluster.kill(3)
+    cluster.wait_until_ready()
+    cluster.delete_topic("anew")
+    cluster.create_topic("anew", 1, 3)
+    produce(producer_of(servers, acks="all"), "anew", RECORDS)
+    cluster.start_broker(3)
+    cluster.wait_until_in_sync()
+    for node_id in (1, 2):
+        cluster.kill(node_id)
+    cluster.wait_until_ready()
+    assert values(read_topic(servers, "anew", len(RECORDS))) == RECORDS  # from broker 3, which leads alone
+    cluster.restore()

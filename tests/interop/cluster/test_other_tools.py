@@ -9,7 +9,7 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 
 import penstock
-from apache_kafka.commands import run_command
+from apache_kafka.commands import ToolResult, run_command
 from penstock.coordinators.partitioning import partition_for
 from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, read
 from tests.interop.cluster.looking import PATIENCE_S, bystander, place
@@ -41,6 +41,31 @@ def test_every_broker_is_shown_when_the_cluster_is_described(tool: KafkaTool, cl
     }
     assert len(ids) == 1
     assert re.fullmatch(r"Cluster ID: \S{22}\n", ids.pop())
+
+
+def test_broker_is_fenced_until_it_is_unregistered_when_it_is_dead(tool: KafkaTool, cluster: penstock.Cluster) -> None:
+    gone = bystander(cluster)
+    cluster.kill(gone.node_id)
+    cluster.wait_until_ready(PATIENCE_S)
+
+    def listed(*options: str) -> bool:
+        row = rf"^{gone.node_id}\s+{gone.host}\s+{gone.port}\s+null\s+fenced\s+broker"
+        servers = ("--bootstrap-server", cluster.broker(cluster.controller_id()).bootstrap_servers)
+        shown = run_command("kafka-cluster", "list-endpoints", *servers, *options).stdout
+        return re.search(row, shown, re.MULTILINE) is not None
+
+    def unregister() -> ToolResult:
+        return tool("kafka-cluster", "unregister", "--id", str(gone.node_id), must_succeed=False)
+
+    assert listed("--include-fenced-brokers")
+    assert not listed()
+    assert f"Broker {gone.node_id} is no longer registered." in unregister().output
+    assert not listed("--include-fenced-brokers")
+    again = unregister()
+    assert again.return_code == 1
+    assert "BrokerIdNotRegisteredException" in again.output
+    cluster.start_broker(gone.node_id)
+    cluster.wait_until_in_sync(PATIENCE_S)
 
 
 def test_features_are_finalized_when_the_cluster_describes_them(tool: KafkaTool) -> None:

@@ -9,7 +9,7 @@ from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopic
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from penstock.protocol.records import Record
 
-# The outcome of an earlier try of the same request, or of another client's; and fewer brokers than replicas.
+# The outcome of an earlier try of the same request, or of another client's; and fewer registered brokers than replicas.
 _EXPECTED = TRANSIENT | {
     ErrorCode.TOPIC_ALREADY_EXISTS,
     ErrorCode.INVALID_REPLICATION_FACTOR,
