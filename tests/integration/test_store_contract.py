@@ -256,6 +256,21 @@ def test_transaction_does_nothing_when_one_operation_fails(
     with_store(opener, test)
 
 
+def test_largest_value_is_taken_when_it_is_alone_with_its_fence(opener: Opener) -> None:
+    async def test(store: Store) -> None:
+        value = b"x" * MAX_STORE_VALUE_BYTES
+        fence = Check("/fence", 0)
+        await store.create("/fence")
+        await store.create("/set")
+        await store.transaction([fence, Create(f"/{'c' * 999}", value)])
+        await store.transaction([fence, CompareAndSet("/set", value)])
+        assert await store.read("/set") == Node(value, 1)
+        too_large = CompareAndSet("/set", value + b"x")
+        assert await refused(StoreErrorKind.TOO_LARGE, store.transaction([fence, too_large])) == "/set"
+
+    with_store(opener, test)
+
+
 def test_transaction_is_refused_as_a_whole_when_it_is_over_the_limit(opener: Opener) -> None:
     async def test(store: Store) -> None:
         limit = store.transaction_limit

@@ -32,4 +32,6 @@ async def answered(work: Awaitable[Value]) -> Value:
     except StoreError as error:
         logger.error("the metadata store refused a change: %s", error)
         code = _STORE_CODES.get(error.kind, ErrorCode.UNKNOWN_SERVER_ERROR)
-        raise ApiError(code, f"the metadata store refused the change: {error.kind.value}") from error
+        # A client can make a change smaller if it knows by how much. Other details are ours.
+        reason = str(error) if error.kind is StoreErrorKind.TOO_LARGE else error.kind.value
+        raise ApiError(code, f"the metadata store refused the change: {reason}") from error

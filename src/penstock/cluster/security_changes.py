@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Protocol, TypeVar
 
 from penstock.cluster.decisions.decision import Decision
-from penstock.cluster.deltas.security import node_sizes
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SECURITY_LEVEL
 from penstock.cluster.security_image import SecurityImage
-from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
+from penstock.cluster.store.security_nodes import paths_of
+from penstock.core.limits import MAX_STORE_PATH_LENGTH
 from penstock.protocol.errors import ApiError, ErrorCode
 
 Item = TypeVar("Item")
@@ -47,12 +47,13 @@ class SecurityChanges:
 
 
 def check_storable(image: MetadataImage, security: SecurityImage) -> None:
-    """Raises ApiError where the store cannot hold this instead of what the image has."""
+    """Raises ApiError where the store cannot hold this instead of what the image has. Sizes are checked where they are
+    known: before the change is written.
+    """
     if image.metadata_level < SECURITY_LEVEL:
         reason = "the cluster's metadata is too old to hold ACLs, users, quotas, tokens and policies"
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{reason}: run `penstock cluster upgrade` first")
-    for path, size in node_sizes(image.security, security):
-        if size > MAX_STORE_VALUE_BYTES or len(path) > MAX_STORE_PATH_LENGTH:
-            reason = f"{path[:_SHOWN_PATH]} would take {size} bytes under a name of {len(path)}"
-            bounds = f"{MAX_STORE_VALUE_BYTES} and {MAX_STORE_PATH_LENGTH} are allowed"
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{reason}; {bounds}")
+    for path in paths_of(security) - paths_of(image.security):
+        if len(path) > MAX_STORE_PATH_LENGTH:
+            reason = f"{path[:_SHOWN_PATH]} has {len(path)} characters, where {MAX_STORE_PATH_LENGTH} are the most"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)

@@ -7,6 +7,8 @@ Rules:
 - A change that fits one transaction is written by one: position, nodes, delta. A change that does not fit begins with
   the delta, and from then on it is made. The position says that nodes are still to be written; whoever loads overlays
   them with the delta. The nodes follow, part by part. The next change or the next controller writes what a crash left.
+- Nothing is written of a change before all that it will write is known to fit. A delta whose nodes can never be written
+  would hold up every later change.
 - Whether a change was made is not known after a lost connection. The delta's unique id in the store tells. Until then
   nothing else is written.
 """
@@ -36,9 +38,13 @@ from penstock.cluster.store.interface import (
     StoreError,
     StoreErrorKind,
     TransactionLimit,
+    check_operation,
     transaction_size,
 )
+from penstock.core.limits import MAX_STORE_VALUE_BYTES
 
+# What stands beside a delta in its transaction: the fence, the position, and at most 21 deltas that are not kept.
+_LOG_OVERHEAD = 8_192
 _FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
 
 
@@ -71,13 +77,24 @@ class Writer:
 
     def plan(self, old: MetadataImage, new: MetadataImage) -> Change | None:
         """None where there is nothing to write. Takes some 20 us for each partition that changes, and no turn of the
-        loop: meant for a thread.
+        loop: meant for a thread. Raises StoreError(TOO_LARGE) where the store cannot take all of it.
         """
         delta = difference(old, new, self._new_id())
         if delta is None:
             return None
         image = replace(new, number=delta.number)
-        return Change(image, delta, encode_delta(delta, new.metadata_level), delta_operations(delta, image))
+        change = Change(image, delta, encode_delta(delta, new.metadata_level), delta_operations(delta, image))
+        self._check(change)
+        return change
+
+    def _check(self, change: Change) -> None:
+        for operation in change.operations:
+            check_operation(operation)
+        limit, size = self._store.transaction_limit, len(change.data)
+        most = (MAX_STORE_VALUE_BYTES if limit is None else limit.size) - _LOG_OVERHEAD
+        if size > most:
+            detail = f"the change would have {size} bytes in the log, where {most} are the most"
+            raise StoreError(StoreErrorKind.TOO_LARGE, znodes.LOG, detail)
 
     async def write(self, change: Change) -> None:
         """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""

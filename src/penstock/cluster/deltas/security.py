@@ -6,7 +6,7 @@ follow from the image before, which whoever finishes a delta's nodes later does 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -78,14 +78,6 @@ def security_operations(delta: SecurityDelta | None) -> list[Operation]:
     operations += [Create(path, security_nodes.node_data(path, values)) for path in delta.created]
     operations += [CompareAndSet(path, data) for path, data in values.items() if path not in created | deleted]
     return operations
-
-
-def node_sizes(old: SecurityImage, new: SecurityImage) -> Iterator[tuple[str, int]]:
-    """(path, bytes) of each node that a change would write: what a store must be able to take."""
-    delta = security_difference(old, new)
-    for operation in security_operations(delta):
-        if isinstance(operation, Create | CompareAndSet):
-            yield operation.path, len(operation.data)
 
 
 def security_to_json(delta: SecurityDelta) -> dict[str, Any]:

@@ -78,7 +78,10 @@ class Node(NamedTuple):
 
 
 class TransactionLimit(NamedTuple):
-    """What one transaction may hold. Its bytes are those of `transaction_size`."""
+    """What one transaction may hold. Its bytes are those of `transaction_size`.
+
+    A change that is alone with its fence is bounded by the limit on its value: what fits a node can be written.
+    """
 
     size: int
     operation_count: int
@@ -192,7 +195,8 @@ def check_path(path: str) -> None:
 def check_operation(operation: Operation) -> None:
     check_path(operation.path)
     if isinstance(operation, Create | CompareAndSet) and len(operation.data) > MAX_STORE_VALUE_BYTES:
-        raise StoreError(StoreErrorKind.TOO_LARGE, operation.path)
+        detail = f"the node would have {len(operation.data)} bytes, where {MAX_STORE_VALUE_BYTES} are the most"
+        raise StoreError(StoreErrorKind.TOO_LARGE, operation.path, detail)
     if operation.path == "/" and isinstance(operation, Create):
         raise StoreError(StoreErrorKind.NODE_EXISTS, "/")
     if operation.path == "/" and isinstance(operation, Delete):
@@ -206,8 +210,7 @@ def transaction_size(operations: Sequence[Operation]) -> int:
 
 
 def check_transaction(operations: Sequence[Operation], limit: TransactionLimit | None) -> None:
-    """A single operation is bounded by the limit on its value alone."""
-    if limit is None or len(operations) <= 1:
+    if limit is None or is_single_change(operations):
         return
     size = transaction_size(operations)
     if size > limit.size or len(operations) > limit.operation_count:
@@ -216,6 +219,11 @@ def check_transaction(operations: Sequence[Operation], limit: TransactionLimit |
             f"where {limit.operation_count} and {limit.size} are the most"
         )
         raise StoreError(StoreErrorKind.TOO_LARGE, operations[0].path, detail)
+
+
+def is_single_change(operations: Sequence[Operation]) -> bool:
+    """One change and no more than one fence. The limit on a value leaves room for the names of both in a request."""
+    return len(operations) <= 1 or (len(operations) == 2 and isinstance(operations[0], Check))
 
 
 def parent_of(path: str) -> str:
