@@ -148,12 +148,12 @@ async def _write(store: MemoryStore, grow: Callable[[MetadataImage], MetadataIma
     image, stored = await load(store)
     writer = Writer(store, FENCE, stored, lambda: "an-id")
     try:
-        change = writer.plan(image, grow(image))
+        changes = writer.plan(image, grow(image))
     except StoreError as error:
         if error.kind is StoreErrorKind.TOO_LARGE and "are the most" in str(error):
             return False
         raise
-    if change is not None:
+    for change in changes:
         await writer.write(change)
         await writer.write_nodes(change.image)
         image = change.image

@@ -220,6 +220,7 @@ class Adoption:
                 lambda found: decide_adoption(found, newcomer, registered),
                 lambda: format_topic_id(new_topic_id()),
                 self._clock.now_ms(),
+                can_take_steps=False,  # a topic of the node's in the cluster says that all of them are there
             )
         self._reached(Step.METADATA)
         return _count(image, newcomer.node_id)

@@ -244,8 +244,7 @@ def test_writer_is_fenced_when_another_wrote_the_log() -> None:
         late = Writer(store, Term(1, node.version).fence, stored, lambda: "late")
         await first.metadata.create_topics([NewTopic("a", 1, 1)])
         topic = TopicImage("late", b"l" * 16, (PartitionState(0, (1,), (1,), 1),))
-        change = late.plan(image, image.with_topics({"late": topic}))
-        assert change is not None
+        (change,) = late.plan(image, image.with_topics({"late": topic}))
         with pytest.raises(StoreError) as error:
             await late.write(change)
         assert late.is_fenced_by(error.value)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
 from penstock.cluster.controller.elections_held import ElectionsHeld, count_elections
 from penstock.cluster.controller.registration import Term
@@ -31,8 +32,9 @@ Decide = Callable[[MetadataImage], Decision[Item]]
 _ASK_AGAIN_S = 0.2
 
 
-class _Planned(NamedTuple):
-    change: Change
+class _Planned(NamedTuple, Generic[Item]):
+    decision: Decision[Item]
+    changes: Sequence[Change]  # one after another
     elections: ElectionsHeld
 
 
@@ -57,7 +59,9 @@ class Office:
         self._is_outcome_unknown = False
 
     async def change(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
-        """`can_refuse`: a change that this broker's disk does not allow is not made. Raises ApiError and StoreError."""
+        """`can_refuse`: a change that this broker's disk does not allow is not made. Raises ApiError and StoreError. A
+        change of more than some 10,000 partitions is made in steps, and an error may leave it made in part.
+        """
         if self._is_outcome_unknown:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "it is not known yet whether the change before was made")
         async with self._in_turn():
@@ -87,13 +91,13 @@ class Office:
         before, now = self._publisher.image, asyncio.get_running_loop().time
         began_at = now()
         # In a thread: a request may name 10,000 partitions, and a change takes some 30 us for each.
-        decision, planned = await asyncio.to_thread(self._plan, before, decide)
-        if planned is None:
-            return decision.results
-        change, elections = planned
-        await self._finish(before)
+        decision, changes, elections = await asyncio.to_thread(self._plan, before, decide)
         publish = self._publisher.change if can_refuse else self._publisher.follow
-        await publish(change.image, lambda: self._write(change))
+        for change in changes:
+            await self._finish(self._publisher.image)
+            if not self.is_open:  # what is left is the next controller's to decide
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
+            await publish(change.image, partial(self._write, change))
         if elections.total:
             self._metrics.leader_election_time_ms.observe((now() - began_at) * 1000)
             self._metrics.unclean_elections += elections.unclean
@@ -108,10 +112,10 @@ class Office:
     def close(self) -> None:
         self.is_open = False
 
-    def _plan(self, image: MetadataImage, decide: Decide[Item]) -> tuple[Decision[Item], _Planned | None]:
+    def _plan(self, image: MetadataImage, decide: Decide[Item]) -> _Planned[Item]:
         decision = decide(image)
-        change = None if decision.image is image else self._writer.plan(image, decision.image)
-        return decision, None if change is None else _Planned(change, count_elections(image, change.image))
+        changes = [] if decision.image is image else self._writer.plan(image, decision.image)
+        return _Planned(decision, changes, count_elections(image, changes[-1].image if changes else image))
 
     async def _write(self, change: Change) -> None:
         try:

@@ -24,10 +24,16 @@ _LOST_RACES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErro
 
 
 async def change_from_outside(
-    store: Store, decide: Callable[[MetadataImage], MetadataImage], new_id: Callable[[], str], now_ms: int
+    store: Store,
+    decide: Callable[[MetadataImage], MetadataImage],
+    new_id: Callable[[], str],
+    now_ms: int,
+    *,
+    can_take_steps: bool,
 ) -> MetadataImage:
     """The image after the change. The office is given up by `leave_office`, or by closing the store.
 
+    `can_take_steps`: a change that is too large for one delta is made in several, and a crash leaves it made in part.
     Raises StoreError; with OUTCOME_UNKNOWN whoever loads the image afterwards finds out.
     """
     term = await _take_office(store, now_ms)
@@ -36,11 +42,12 @@ async def change_from_outside(
     writer = Writer(store, term.fence, stored, new_id)
     await writer.write_nodes(image)  # what the controller before left unwritten
     wanted = replace(decide(image), controller_id=NO_CONTROLLER, controller_epoch=term.epoch)
-    change = await asyncio.to_thread(writer.plan, image, wanted)
-    assert change is not None, "the controller's epoch is another at the least"
-    await writer.write(change)
-    await writer.write_nodes(change.image)
-    return change.image
+    changes = await asyncio.to_thread(writer.plan if can_take_steps else writer.plan_whole, image, wanted)
+    assert changes, "the controller's epoch is another at the least"
+    for change in changes:
+        await writer.write(change)
+        await writer.write_nodes(change.image)
+    return changes[-1].image
 
 
 async def leave_office(store: Store) -> None:

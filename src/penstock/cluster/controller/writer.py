@@ -7,6 +7,7 @@ Rules:
 - A change that fits one transaction is written by one: position, nodes, delta. A change that does not fit begins with
   the delta, and from then on it is made. The position says that nodes are still to be written; whoever loads overlays
   them with the delta. The nodes follow, part by part. The next change or the next controller writes what a crash left.
+- A change that is too large for one delta is made in steps (`deltas.steps`), each of which is a change by itself.
 - Nothing is written of a change before all that it will write is known to fit. A delta whose nodes can never be written
   would hold up every later change.
 - Whether a change was made is not known after a lost connection. The delta's unique id in the store tells. Until then
@@ -24,6 +25,7 @@ from penstock.cluster.deltas.delta import Delta, difference
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import delta_operations, remaining_operations, touched_paths
 from penstock.cluster.deltas.position import LogPosition, encode_position, next_position
+from penstock.cluster.deltas.steps import steps
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SUPPORTED
 from penstock.cluster.loading import StoredPosition, read_deltas
@@ -41,15 +43,18 @@ from penstock.cluster.store.interface import (
     check_operation,
     transaction_size,
 )
-from penstock.core.limits import MAX_STORE_VALUE_BYTES
+from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST, MAX_STORE_VALUE_BYTES
 
 # What stands beside a delta in its transaction: the fence, the position, and at most 21 deltas that are not kept.
 _LOG_OVERHEAD = 8_192
+# The changes of so many partitions go into one delta: a request for the most partitions that one may name is made at
+# once or not at all. A delta has some 130 KB then, and brokers follow it in a few turns of the loop.
+_PARTITIONS_AT_ONCE = MAX_PARTITIONS_PER_REQUEST
 _FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
 
 
 class Change(NamedTuple):
-    """A change that is ready to be written."""
+    """A change, or a step of one, that is ready to be written."""
 
     image: MetadataImage  # afterwards, with the number of the delta
     delta: Delta
@@ -75,26 +80,48 @@ class Writer:
         # Of a change that did not fit one transaction, until the first attempt to write them.
         self._operations: Sequence[Operation] | None = None
 
-    def plan(self, old: MetadataImage, new: MetadataImage) -> Change | None:
-        """None where there is nothing to write. Takes some 20 us for each partition that changes, and no turn of the
-        loop: meant for a thread. Raises StoreError(TOO_LARGE) where the store cannot take all of it.
+    def plan(self, old: MetadataImage, new: MetadataImage) -> list[Change]:
+        """The changes that lead to the new image, to be written one after another; none where there is nothing to
+        write. Takes some 20 us for each partition that changes, and no turn of the loop: meant for a thread. Raises
+        StoreError(TOO_LARGE) where the store cannot take all of it.
         """
+        changes: list[Change] = []
+        for image in steps(old, new, _PARTITIONS_AT_ONCE):
+            changes += self._plan(changes[-1].image if changes else old, image, _PARTITIONS_AT_ONCE)
+        return changes
+
+    def plan_whole(self, old: MetadataImage, new: MetadataImage) -> list[Change]:
+        """The same with one change at the most, for what must be made at once or not at all."""
+        return self._plan(old, new, 1)
+
+    def _plan(self, old: MetadataImage, new: MetadataImage, most: int) -> list[Change]:
+        """`most` is how many partitions the step concerns: it is divided where its delta is too large."""
         delta = difference(old, new, self._new_id())
         if delta is None:
-            return None
+            return []
         image = replace(new, number=delta.number)
-        change = Change(image, delta, encode_delta(delta, new.metadata_level), delta_operations(delta, image))
-        self._check(change)
-        return change
-
-    def _check(self, change: Change) -> None:
-        for operation in change.operations:
-            check_operation(operation)
-        limit, size = self._store.transaction_limit, len(change.data)
-        most = (MAX_STORE_VALUE_BYTES if limit is None else limit.size) - _LOG_OVERHEAD
-        if size > most:
-            detail = f"the change would have {size} bytes in the log, where {most} are the most"
+        data = encode_delta(delta, new.metadata_level)
+        if len(data) <= self._most_bytes:
+            operations = delta_operations(delta, image)
+            for operation in operations:
+                check_operation(operation)
+            return [Change(image, delta, data, operations)]
+        images = [new]
+        while len(images) == 1 and most > 1:
+            most //= 2
+            images = steps(old, new, most)
+        if len(images) == 1:
+            detail = f"the change would have {len(data)} bytes in the log, where {self._most_bytes} are the most"
             raise StoreError(StoreErrorKind.TOO_LARGE, znodes.LOG, detail)
+        changes: list[Change] = []
+        for each in images:
+            changes += self._plan(changes[-1].image if changes else old, each, most)
+        return changes
+
+    @property
+    def _most_bytes(self) -> int:
+        limit = self._store.transaction_limit
+        return (MAX_STORE_VALUE_BYTES if limit is None else limit.size) - _LOG_OVERHEAD
 
     async def write(self, change: Change) -> None:
         """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""

@@ -190,7 +190,8 @@ async def try_finish(
         return elected.image
 
     if elected.image is not image:
-        await change_from_outside(store, decide, lambda: format_topic_id(new_topic_id()), now_ms)
+        new_id = lambda: format_topic_id(new_topic_id())  # noqa: E731
+        await change_from_outside(store, decide, new_id, now_ms, can_take_steps=True)
         await leave_office(store)  # whoever waits for more brokers needs a controller that counts them
     restoration = await read_restoration(store)
     if restoration is not None and not elected.waiting:

@@ -1,0 +1,81 @@
+"""The way from one metadata image to another in steps, so that each step is small enough for one delta.
+
+A controller may stop after any step: it is killed, or the store refuses the next one. So each image on the way must be
+one that the next controller can go on from:
+
+- Settings and security come with the first step: what is decided about topics stands on them.
+- Topics follow. A topic comes, goes or is made anew in one step. Of a topic that stays, the states go over in the order
+  of their numbers, so that new partitions have no gap.
+- The brokers, here or away, their directories and the level of the metadata come with the last step. Whoever finds the
+  brokers as they were decides about them again. The other way round, a broker that came back without a clean end would
+  pass for one that was here all the time, in every partition that nobody has decided about yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.cluster.image import MetadataImage, TopicImage
+
+# Fields of the image that change with the last step.
+LAST = ("brokers", "away", "directories", "metadata_level")
+
+
+class _Piece(NamedTuple):
+    """A topic as it is after a part of its change; None where it is gone."""
+
+    name: str
+    topic: TopicImage | None
+    partition_count: int  # that the part concerns
+
+
+def steps(old: MetadataImage, new: MetadataImage, most: int) -> list[MetadataImage]:
+    """The image after each step, at least one; the last is `new`. A step concerns no more than `most` partitions, but
+    for one that a single topic comes or goes with.
+    """
+    images: list[MetadataImage] = []
+    topics, count = dict(old.topics), 0
+    for piece in _pieces(old, new, most):
+        if count and count + piece.partition_count > most:
+            images.append(_on_the_way(old, new, topics))
+            topics, count = dict(topics), 0
+        if piece.topic is None:
+            del topics[piece.name]
+        else:
+            topics[piece.name] = piece.topic
+        count += piece.partition_count
+    return [*images, new]
+
+
+def _on_the_way(old: MetadataImage, new: MetadataImage, topics: dict[str, TopicImage]) -> MetadataImage:
+    return replace(new, topics=topics, **{name: getattr(old, name) for name in LAST})
+
+
+def _pieces(old: MetadataImage, new: MetadataImage, most: int) -> Iterator[_Piece]:
+    for name, topic in old.topics.items():
+        if name not in new.topics:
+            yield _Piece(name, None, len(topic.partitions))
+    for name, topic in new.topics.items():
+        before = old.topics.get(name)
+        if before is topic:
+            continue
+        if before is None or before.topic_id != topic.topic_id:
+            yield _Piece(name, topic, len(topic.partitions) + (0 if before is None else len(before.partitions)))
+        else:
+            yield from _pieces_of(before, topic, most)
+
+
+def _pieces_of(before: TopicImage, after: TopicImage, most: int) -> Iterator[_Piece]:
+    count = len(before.partitions)
+    changed = [
+        index for index, state in enumerate(after.partitions) if index >= count or before.partitions[index] is not state
+    ]
+    for first in range(0, len(changed), most):
+        last = changed[first : first + most]
+        end = last[-1] + 1
+        partitions = after.partitions[:end] + before.partitions[end:]
+        yield _Piece(after.name, after._replace(partitions=partitions), len(last))
+    if not changed:
+        yield _Piece(after.name, after, 1)
