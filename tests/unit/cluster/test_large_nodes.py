@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
+from penstock.cluster.controller.registration import term_of
+from penstock.cluster.controller.writer import Change, Writer
 from penstock.cluster.decisions.decision import NewPartitions, NewTopic
-from penstock.cluster.decisions.reassignments import ReassignmentRequest
+from penstock.cluster.decisions.reassignments import ReassignmentRequest, decide_reassignments
 from penstock.cluster.decisions.security.acls import CreateAclResult, decide_create_acls
+from penstock.cluster.deltas.delta import difference
+from penstock.cluster.deltas.encoding import encode_delta
+from penstock.cluster.deltas.nodes import delta_operations
+from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load, load_image
 from penstock.cluster.metadata import Metadata
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import StoreError, TransactionLimit
+from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_VALUE_BYTES
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.acls.index import Acl
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from tests.unit.cluster.brokers import TestBroker, agreed, started
-from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
+from tests.unit.cluster.harness import ENDPOINTS, FixedClock, broker, choices, config, run
 from tests.unit.cluster.test_metadata_log import ZOOKEEPER, CrashingStore
 
 TOPIC = ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
+# So that each change has several transactions.
+FEW_OPERATIONS = TransactionLimit(ZOOKEEPER.size, 200)
 ACL_NODE = "/kafka-acl/Topic/orders"
 
 
@@ -114,5 +128,59 @@ def test_blocked_cluster_goes_on_when_this_version_is_started() -> None:
         second = await TestBroker(tree, 2, ZOOKEEPER).start()
         assert len(second.metadata.image.security.acls[TOPIC]) == 8_000
         await goes_on(second)
+
+    run(main())
+
+
+async def write_unchecked(store: MemoryStore, decide: Callable[[MetadataImage], MetadataImage]) -> None:
+    """As versions before did: the delta alone, whatever its nodes are."""
+    image, stored = await load(store)
+    after = decide(image)
+    writer = Writer(store, term_of(await store.read(znodes.CONTROLLER_EPOCH)).fence, stored, lambda: "id")
+    delta = difference(image, after, "id")
+    assert delta is not None
+    after = replace(after, number=delta.number)
+    await writer.write(Change(after, delta, encode_delta(delta, after.metadata_level), delta_operations(delta, after)))
+
+
+@pytest.mark.parametrize("allowed", [None, *range(1, 14, 2)])
+def test_moves_are_taken_back_when_the_node_of_their_topic_can_never_be_written(allowed: int | None) -> None:
+    """Nobody could write it, so the cluster was blocked. A start that is cut short leaves the rest to the next one."""
+
+    async def main() -> None:
+        tree, others = MemoryTree(), tuple(range(1_000_000_001, 1_000_000_061))
+        brokers = await started(tree, 1, 2, limit=FEW_OPERATIONS)
+        topics = [
+            NewTopic("large", assignments=tuple((index, (1, 2)) for index in range(900))),
+            NewTopic("other", 3, 1),
+        ]
+        await brokers[0].metadata.create_topics(topics)
+        for each in brokers:
+            await each.stop()
+        moves = [ReassignmentRequest("large", index, others) for index in range(899)]
+        moves += [ReassignmentRequest("large", 899, (2, 1)), ReassignmentRequest("other", 0, (1, 2))]
+
+        def decide(image: MetadataImage) -> MetadataImage:
+            registered = {node_id: broker(node_id) for node_id in (1, 2, *others)}
+            decision = decide_reassignments(replace(image, brokers=registered), moves, lambda _: False)
+            return image.with_topics(decision.image.topics)
+
+        await write_unchecked(MemoryStore(tree, transaction_limit=FEW_OPERATIONS), decide)
+        if allowed is not None:
+            dying = CrashingStore(tree, transaction_limit=FEW_OPERATIONS)
+            dying.allowed = allowed
+            with pytest.raises(StoreError, match="cannot be reached"):
+                await Metadata.open(dying, config(), ENDPOINTS, FixedClock(), choices=choices())
+            await dying.close()
+            large = (await load_image(MemoryStore(tree))).topics["large"].partitions
+            assert large[-1].replicas == (2, 1)
+            assert len({(state.replicas, state.adding) for state in large[:-1]}) == 1, "all move, or none of them does"
+        brokers = [await TestBroker(tree, node_id, FEW_OPERATIONS).start() for node_id in (1, 2)]
+        large, other = (brokers[0].metadata.image.topics[name].partitions for name in ("large", "other"))
+        assert {state.replicas for state in large[:-1]} == {(1, 2)}
+        assert large[-1].replicas == (2, 1)
+        assert not any(state.adding or state.removing for state in large)
+        assert set(other[0].replicas) == {1, 2}, "a move that can be told of goes on"
+        await goes_on(*brokers)
 
     run(main())

@@ -292,6 +292,7 @@ class Member:
             self._entering = office  # from here on an end of the session closes it
             if session_id != self._store.session_id or self.registration is None:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
+            await office.unblock(self._broker.node_id)
             await office.change_in_turn(decide, can_refuse=False)
             if not office.is_open:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from penstock.cluster.controller.elections_held import ElectionsHeld, count_elec
 from penstock.cluster.controller.registration import Term
 from penstock.cluster.controller.writer import Change, Writer
 from penstock.cluster.decisions.decision import Decision
+from penstock.cluster.decisions.reassignments import take_back_moves
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.publishing import Publisher
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
@@ -83,6 +85,22 @@ class Office:
         finally:
             turn.release()
             metrics.processing_time_ms.observe((now() - began_at) * 1000)
+
+    async def unblock(self, node_id: int) -> None:
+        """With the turn of the publisher held, before the first change. A version before may have begun to move more
+        partitions of a topic than the topic's node can tell of. The nodes of that change can never be written, and all
+        changes wait for them. So these moves end where they began. `node_id` is this controller's.
+        """
+        image = self._publisher.image
+        partitions = await self._writer.write_what_fits(image)
+        after = take_back_moves(image, partitions)
+        if after is image:
+            return
+        logger.error("moves of more partitions than can be stored are taken back: %s", ", ".join(partitions))
+        after = replace(after, controller_id=node_id, controller_epoch=self.term.epoch)
+        # In one delta: the nodes of the topics are from before the moves, and whoever loads overlays them with it.
+        for change in await asyncio.to_thread(self._writer.plan_whole, image, after):
+            await self._publisher.follow(change.image, partial(self._write, change))
 
     async def change_in_turn(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
         """With the turn of the publisher held."""

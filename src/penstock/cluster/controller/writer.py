@@ -41,6 +41,7 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
     TransactionLimit,
     check_operation,
+    is_too_large,
     transaction_size,
 )
 from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST, MAX_STORE_VALUE_BYTES
@@ -157,21 +158,43 @@ class Writer:
             return
         operations, self._operations = self._operations, None
         if operations is None:
-            operations = await self._remaining(image)
-        for part in in_transactions(operations, self._store.transaction_limit, self._fence):
-            await self._store.transaction(part)
+            operations = await self._remaining(await self._newest_delta(), image)
+        await self._write_parts(operations)
         position = self._position._replace(is_unwritten=False)
         data = encode_position(position, image.metadata_level)
         await self._store.transaction([self._fence, CompareAndSet(znodes.LOG, data, self._version)])
         self._made(position)
 
-    async def _remaining(self, image: MetadataImage) -> Sequence[Operation]:
-        """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
+    async def write_what_fits(self, image: MetadataImage) -> dict[str, list[int]]:
+        """Before the first change of a controller. Where the newest delta has topics whose nodes no store can take, all
+        other nodes are written. Returns these topics with the partitions that the delta changed. Versions before wrote
+        deltas without a look at the nodes that follow from them.
+        """
+        if not self._position.is_unwritten:
+            return {}
+        delta = await self._newest_delta()
+        operations = await self._remaining(delta, image)
+        too_large = {each.path for each in operations if is_too_large(each)}
+        topics = [change for change in delta.changed if znodes.topic_path(change.name) in too_large]
+        if topics:
+            await self._write_parts([operation for operation in operations if operation.path not in too_large])
+        else:
+            self._operations = operations
+        return {change.name: [state.partition for state in change.states] for change in topics}
+
+    async def _write_parts(self, operations: Sequence[Operation]) -> None:
+        for part in in_transactions(operations, self._store.transaction_limit, self._fence):
+            await self._store.transaction(part)
+
+    async def _newest_delta(self) -> Delta:
         number = self._position.number
         deltas = await read_deltas(self._store, number - 1, number, self._highest_level)
         if not deltas:
             raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
-        (delta,) = deltas
+        return deltas[0]
+
+    async def _remaining(self, delta: Delta, image: MetadataImage) -> Sequence[Operation]:
+        """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
         paths = await asyncio.to_thread(touched_paths, delta, image)
         found = await self._store.read_many(paths)
         nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}

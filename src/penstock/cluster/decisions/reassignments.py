@@ -15,7 +15,7 @@ replicas that were being added leave, and the others remain.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
@@ -75,6 +75,27 @@ def decide_reassignments(
         else:
             results.append(ReassignmentResult(topic, index, ErrorCode.NONE, None))
     return Decision(tuple(results), states.image())
+
+
+def take_back_moves(image: MetadataImage, partitions: Mapping[str, Collection[int]]) -> MetadataImage:
+    """The moves of these partitions end where they began, where that needs no unclean election. The others have their
+    states in a new epoch, so that a delta tells of each of them. A topic of which none moves stays as it is.
+    """
+    states = ChangedStates(image)
+    for topic, indexes in partitions.items():
+        found = [image.topics[topic].partitions[index] for index in indexes]
+        after = [_taken_back(states, topic, state) for state in found]
+        if any(is_reassigning(before) and not is_reassigning(now) for before, now in zip(found, after, strict=True)):
+            for state in after:
+                states.put(topic, state)
+    return states.image()
+
+
+def _taken_back(states: ChangedStates, topic: str, state: PartitionState) -> PartitionState:
+    try:
+        return _reassign(states, ReassignmentRequest(topic, state.partition, None), state, lambda _: False)
+    except ApiError:  # it does not move, or nobody in sync would be left
+        return state._replace(partition_epoch=state.partition_epoch + 1)
 
 
 def is_reassigning(state: PartitionState) -> bool:

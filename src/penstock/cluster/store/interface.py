@@ -194,13 +194,19 @@ def check_path(path: str) -> None:
 
 def check_operation(operation: Operation) -> None:
     check_path(operation.path)
-    if isinstance(operation, Create | CompareAndSet) and len(operation.data) > MAX_STORE_VALUE_BYTES:
+    if is_too_large(operation):
+        assert isinstance(operation, Create | CompareAndSet)
         detail = f"the node would have {len(operation.data)} bytes, where {MAX_STORE_VALUE_BYTES} are the most"
         raise StoreError(StoreErrorKind.TOO_LARGE, operation.path, detail)
     if operation.path == "/" and isinstance(operation, Create):
         raise StoreError(StoreErrorKind.NODE_EXISTS, "/")
     if operation.path == "/" and isinstance(operation, Delete):
         raise StoreError(StoreErrorKind.BAD_PATH, "/", "the root cannot be deleted")
+
+
+def is_too_large(operation: Operation) -> bool:
+    """Whether no node of any store can hold the value."""
+    return isinstance(operation, Create | CompareAndSet) and len(operation.data) > MAX_STORE_VALUE_BYTES
 
 
 def transaction_size(operations: Sequence[Operation]) -> int:
