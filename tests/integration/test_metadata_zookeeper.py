@@ -15,6 +15,7 @@ from tests.integration.stores import Opener, zookeeper_opener
 from tests.integration.zookeeper import own_settings, settings_for
 from tests.unit.cluster.brokers import until
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
+from tests.unit.cluster.test_large_nodes import create_acls
 
 
 async def joined(opener: Opener, node_id: int) -> tuple[Store, Metadata]:
@@ -55,6 +56,30 @@ def test_brokers_follow_large_changes_and_another_takes_over_when_the_controller
         for store, metadata in ((second_store, second), (third_store, third)):
             await metadata.close()
             await store.close()
+
+    asyncio.run(main())
+
+
+def test_changes_go_on_when_nodes_and_decisions_are_larger_than_a_transaction(zookeeper: ZooKeeperProcess) -> None:
+    """8,000 ACLs in one node, and 14,000 partitions that a broker leaves."""
+    opener = zookeeper_opener(own_settings(zookeeper, session_timeout_ms=10_000))
+
+    async def main() -> None:
+        (first_store, first), (second_store, second) = [await joined(opener, node_id) for node_id in (1, 2)]
+        assert {result.code for result in await create_acls(first, 8_000)} == {ErrorCode.NONE}
+        for name in ("a", "b"):
+            (result,) = await first.create_topics([NewTopic(name, 7_000, 2)])
+            assert result.code is ErrorCode.NONE
+        await agreed(first, second)
+        before = first.image.number
+        await second.close()
+        await second_store.close()
+        await until(lambda: 2 not in first.image.brokers)
+        assert first.image.number == before + 2, "two steps"
+        assert all(state.isr == (1,) for topic in first.image.topics.values() for state in topic.partitions)
+        assert await load_image(first_store) == first.image
+        await first.close()
+        await first_store.close()
 
     asyncio.run(main())
 
