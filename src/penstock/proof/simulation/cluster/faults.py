@@ -48,7 +48,8 @@ class Faults:
     def strike(self, fault: Fault) -> None:
         if self.stage.is_over:
             return
-        places = self._find(fault.machines)
+        is_for_all = fault.kind is FaultKind.STORE_OUTAGE
+        places = tuple(range(len(self.stage.machines))) if is_for_all else self._find(fault.machines)
         self._notebook.note("fault", f"{fault.kind.value} {fault.length_ms} {places}")
         if fault.kind not in _HARMLESS and not self.may_strike(places):
             self._notebook.note("fault", "spared: a machine without its page cache is not in sync yet")
@@ -237,10 +238,6 @@ def _reset_from_store(faults: Faults, fault: Fault, places: Places) -> None:
         faults.stage.cut_from_store(place, fault.length_ms, is_noticed=True)
 
 
-def _cut_all_from_store(faults: Faults, fault: Fault, places: Places) -> None:
-    _cut_from_store(faults, fault, tuple(range(len(faults.stage.machines))))
-
-
 def _expire(faults: Faults, fault: Fault, places: Places) -> None:
     for place in places:
         faults.stage.links[place].expire()
@@ -291,7 +288,7 @@ _STRIKES: dict[FaultKind, Callable[[Faults, Fault, Places], None]] = {
     FaultKind.SLOW_NETWORK: _slow_network,
     FaultKind.STORE_CUT: _cut_from_store,
     FaultKind.STORE_RESET: _reset_from_store,
-    FaultKind.STORE_OUTAGE: _cut_all_from_store,
+    FaultKind.STORE_OUTAGE: _cut_from_store,
     FaultKind.EXPIRY: _expire,
     FaultKind.LOST_ANSWER: _lose_answer,
     FaultKind.KILL_AT_WRITE: _kill_at_write,
