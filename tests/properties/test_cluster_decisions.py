@@ -244,9 +244,11 @@ class Cluster(RuleBasedStateMachine):
         live = [node for node in was.isr if node in self.registered]
         back = [node for node in live if node in known]
         steady = {node for node in back if known[node].epoch == self.registered[node].epoch}
-        clean = {node for node in back if known[node].epoch == self.registered[node].previous_epoch}
-        if steady or clean:
-            assert set(now.isr) == (steady or clean)
+        unharmed = {node for node in back if known[node].epoch == self.registered[node].previous_epoch}
+        if steady or unharmed:
+            assert set(now.isr) == steady | unharmed
+            if was.leader in now.isr and not known[was.leader].is_stopping:
+                assert (now.leader, now.leader_epoch) == (was.leader, was.leader_epoch)
         elif live:
             assert now.isr == (now.leader,)
             assert now.leader_epoch == was.leader_epoch + 1

@@ -20,6 +20,29 @@ SCENARIOS = {
         (Fault(2_084, FaultKind.POWER_CUT, 0, (1,)),),
         brokers=3,
     ),
+    # The coordinator was cut off from the store and from the other brokers, and had stopped leading its partition. It
+    # answered OffsetFetch from memory, and did not know the marker that its successor had acknowledged.
+    "a suspended coordinator told an old marker, so that a repeated batch was written twice": Plan(
+        43,
+        Mode.REPLICATED,
+        13_000,
+        ("repeater",),
+        (
+            Fault(500, FaultKind.CUT, 11_000, (0, 1)),
+            Fault(500, FaultKind.CUT, 11_000, (0, 2)),
+            Fault(500, FaultKind.STORE_CUT, 11_000, (0,)),
+        ),
+        brokers=3,
+    ),
+    # The coordinator stood still. It answered what had come meanwhile before it looked at its leases.
+    "a coordinator that went on told an old marker, so that a repeated batch was written twice": Plan(
+        1,
+        Mode.REPLICATED,
+        9_000,
+        ("repeater",),
+        (Fault(500, FaultKind.PAUSE, 4_000, (0,)), Fault(5_500, FaultKind.PAUSE, 4_000, (1,))),
+        brokers=3,
+    ),
 }
 
 

@@ -7,7 +7,8 @@ Rules:
   After the image has taken effect the loop closes the logs of deleted partitions, and threads rename their
   directories. Only then comes the next change.
 - Partitions come first: the coordinators load from them. A coordinator knows the topics before it loads.
-- A coordinator has the state of the partitions that this broker leads, by their leader epochs.
+- A coordinator has the state of the partitions that this broker leads, by their leader epochs. The state goes when the
+  leadership is not sure any more, whatever the image says, and is loaded anew when it goes on.
 - Groups load before transactions: a transaction that ended before the start may have committed offsets of a group.
 """
 
@@ -22,6 +23,7 @@ from penstock.broker.settings import group_settings, settings_by_group
 from penstock.cluster.image import ImageDelta, MetadataImage, TopicImage
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.core.types import TopicPartition
 from penstock.groups.requests import DeletedTopic
 
 if TYPE_CHECKING:  # a broker that is alone does without
@@ -40,6 +42,11 @@ class Following:
         self._broker = broker
         self._config_changed = config_changed
         self._neighbours = neighbours
+        self._runtimes: dict[str, CoordinatorRuntime[Any, Any, Any, Any]] = {
+            CONSUMER_OFFSETS: broker.groups,
+            TRANSACTION_STATE: broker.transactions,
+        }
+        broker.partitions.context.lease_changed = self._follow_lease
 
     def start(self) -> None:
         broker = self._broker
@@ -76,10 +83,7 @@ class Following:
 
     def _follow_internal_topics(self, old: MetadataImage, new: MetadataImage) -> None:
         """The coordinators' state goes with the leadership of its partitions, and comes with it."""
-        for name, runtime in (
-            (CONSUMER_OFFSETS, self._broker.groups),
-            (TRANSACTION_STATE, self._broker.transactions),
-        ):
+        for name, runtime in self._runtimes.items():
             before, after = old.topics.get(name), new.topics.get(name)
             if after is before:
                 continue
@@ -90,6 +94,15 @@ class Following:
                 runtime.shards.partition_count = len(after.partitions)
             if after is not None:
                 follow_leaders(runtime, self._broker.node_id, after)
+
+    def _follow_lease(self, topic_partition: TopicPartition) -> None:
+        runtime = self._runtimes.get(topic_partition.topic)
+        if runtime is not None:
+            partition = self._broker.partitions.find(*topic_partition)
+            if partition is not None and partition.is_leader:
+                runtime.lead(topic_partition.partition, partition.state.leader_epoch)
+            else:
+                runtime.resign(topic_partition.partition, None)
 
 
 def follow_leaders(runtime: CoordinatorRuntime[Any, Any, Any, Any], node_id: int, topic: TopicImage) -> None:

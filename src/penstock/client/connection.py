@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import ssl
 import time
@@ -27,6 +28,8 @@ CLIENT_ID = "penstock"
 CONNECT_TIMEOUT_S = 10.0
 # Longer than the longest default wait inside a broker: a rebalance may take max.poll.interval.ms, others take far less.
 REQUEST_TIMEOUT_S = 30.0
+# What the kernel of this side says when the other one is not heard: a machine that is there resets or closes.
+_SILENCE = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
 _MOST_AT_ONCE = 1 << 17  # larger ones are mapped anew each time: a third slower where megabytes are fetched
 
 
@@ -40,6 +43,7 @@ class Connection:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._failure: ConnectionClosedError | None = None
         self._lost: Callable[[], None] | None = None
+        self.fell_silent = False  # whether it was lost without a word of the other side: a cut network
         self._login: _Login | None = None
         self._gathered: list[bytes] = []  # frames that leave at the end of this turn of the loop
         self.answers = 0  # that have come
@@ -208,9 +212,7 @@ class Connection:
         try:
             await self._writer.drain()
         except OSError as error:
-            failure = ConnectionClosedError(f"the connection was lost: {error}")
-            self._end(failure, is_lost=True)
-            raise failure from error
+            raise self._lose(error) from error
 
     async def _read(self) -> None:
         try:
@@ -226,7 +228,13 @@ class Connection:
         except asyncio.IncompleteReadError:
             self._end(ConnectionClosedError("the broker closed the connection"), is_lost=True)
         except OSError as error:
-            self._end(ConnectionClosedError(f"the connection was lost: {error}"), is_lost=True)
+            self._lose(error)
+
+    def _lose(self, error: OSError) -> ConnectionClosedError:
+        failure = ConnectionClosedError(f"the connection was lost: {error}")
+        self.fell_silent = error.errno in _SILENCE
+        self._end(failure, is_lost=True)
+        return failure
 
     def _end(self, failure: ConnectionClosedError, *, is_lost: bool = False) -> None:
         if self._failure is None:

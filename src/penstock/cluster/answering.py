@@ -18,7 +18,10 @@ _STORE_CODES = {
     StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
     StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
     StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
-    StoreErrorKind.UNAVAILABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    StoreErrorKind.NOT_WRITABLE: ErrorCode.KAFKA_STORAGE_ERROR,
+    # A controller that does not reach the store is none any more, or will not be for long. Java's client and
+    # kafka-python look for the controller again after NOT_CONTROLLER, and give up after any other error.
+    StoreErrorKind.UNAVAILABLE: ErrorCode.NOT_CONTROLLER,
     StoreErrorKind.SESSION_ENDED: ErrorCode.NOT_CONTROLLER,
     # Whether or not it was made: a client that tries again finds out.
     StoreErrorKind.OUTCOME_UNKNOWN: ErrorCode.NOT_CONTROLLER,

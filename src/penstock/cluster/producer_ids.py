@@ -16,9 +16,23 @@ from penstock.protocol.errors import ApiError, ErrorCode
 # Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
 _ATTEMPTS = 20
 _NOT_OURS = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.OUTCOME_UNKNOWN)
+_PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.SESSION_ENDED)
 
 
 async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBlock:
+    """While the store is away: COORDINATOR_LOAD_IN_PROGRESS, as Kafka answers when its controller is. A Java producer
+    ends with a fatal error after every other one that fits.
+    """
+    try:
+        return await _allocate(store, node_id)
+    except StoreError as error:
+        if error.kind not in _PASSING:
+            raise
+        detail = f"no producer ids can be claimed: {error}"
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, detail) from error
+
+
+async def _allocate(store: Store, node_id: int) -> ProducerIdBlock:
     for _ in range(_ATTEMPTS):
         node = await store.read(znodes.PRODUCER_ID_BLOCK)
         first = 0 if node is None else znodes.decode_producer_id_block(node.data).last_producer_id + 1

@@ -3,7 +3,9 @@
 A coordinator has a shard for each partition of its topic that this broker leads. A partition is absent (another
 broker's: NOT_COORDINATOR), being loaded (COORDINATOR_LOAD_IN_PROGRESS) or active. The runtime calls `begin_loading`
 with the leader epoch of the partition, `replay` for every record of its log, `finish_loading`; later `unload`. What
-the runtime does with an outcome is said in `outcome.py`. Plain synchronous code: no I/O, no clock, no threads.
+the runtime does with an outcome is said in `outcome.py`. Plain synchronous code: no I/O, no clock, no threads. The
+runtime also says whether a partition `is_led` at the moment of a question; where that is not sure, the shard is as
+good as absent.
 
 One rule is checked here for every coordinator: an operation runs only when all records of the operation before it
 were replayed, or their append was reported as failed.
@@ -55,12 +57,18 @@ class ShardKind(NamedTuple, Generic[ShardType, OutcomeType, KeyType]):
 _NOT_SETTLED = "the records of an earlier operation were neither replayed nor failed"
 
 
+def _is_always_led(_partition: int) -> bool:
+    """Where there is one broker."""
+    return True
+
+
 class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     def __init__(
         self, kind: ShardKind[ShardType, OutcomeType, KeyType], settings: SettingsType, partition_count: int
     ) -> None:
         self.settings = settings
         self.partition_count = partition_count  # of the coordinator's topic; does not change during the topic's life
+        self.is_led: Callable[[int], bool] = _is_always_led
         self._kind = kind
         self._loading: dict[int, ShardType] = {}
         self._active: dict[int, ShardType] = {}
@@ -169,7 +177,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         decide: Callable[[ShardType], OutcomeType | None],
     ) -> OutcomeType | None:
         partition = partition_for(operation.key(request), self.partition_count)
-        refusal = operation.check(request, self.settings) or self._refusal(partition)
+        refusal = operation.check(request, self.settings) or self.refusal(partition)
         if refusal is None:
             assert not self._unreplayed[partition], _NOT_SETTLED
             try:
@@ -186,7 +194,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
 
     def read(self, query: Query[ShardType, RequestType, AnswerType], request: RequestType) -> AnswerType:
         partition = self.partition_for(query.key(request))
-        refusal = query.check(request) or self._refusal(partition)
+        refusal = query.check(request) or self.refusal(partition)
         if refusal is None:
             try:
                 return query.look(self._active[partition], request)
@@ -207,10 +215,12 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     def on_timer(self, key: KeyType, now_ms: int) -> OutcomeType:
         return self.run(key.partition, lambda shard: self._kind.on_timer(shard, key, now_ms))
 
-    def _refusal(self, partition: int) -> Refusal | None:
-        if partition in self._active:
+    def refusal(self, partition: int) -> Refusal | None:
+        """Why no request is taken at this moment; None where one is."""
+        is_led = self.is_led(partition)
+        if is_led and partition in self._active:
             return None
-        is_loading = partition in self._loading
+        is_loading = is_led and partition in self._loading
         return Refusal(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if is_loading else ErrorCode.NOT_COORDINATOR)
 
     # ------------------------------------------------------------------------------------------- sight

@@ -21,11 +21,13 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.clients.confluent import admin_of, read_topic, values
 from tests.clients.support import eventually
 
 PARTITIONS = 3
 PATIENCE_S = 60
+SESSION_S = 2.0  # of the brokers of `penstock.Cluster`
 
 
 @pytest.fixture(scope="module")
@@ -198,9 +200,9 @@ def no_zookeeper(cluster: penstock.Cluster) -> Iterator[None]:
         members.zookeeper.resume()
 
 
-def can_create_topics(cluster: penstock.Cluster) -> bool:
+def can_create_topics(cluster: penstock.Cluster, name: str = "afterwards") -> bool:
     try:
-        cluster.create_topic("afterwards", 1, 3)
+        cluster.create_topic(name, 1, 3)
     except ApiError as error:
         return error.code is ErrorCode.TOPIC_ALREADY_EXISTS
     return True
@@ -228,3 +230,35 @@ def test_writers_go_on_when_a_broker_stood_still_while_zookeeper_is_away(cluster
     for partition in range(PARTITIONS):
         expected = list(range(partition, writer.sent, PARTITIONS))
         assert numbers_in(cluster, "outage", len(expected), partition) == expected
+
+
+def terms_of(cluster: penstock.Cluster, topic: str) -> list[tuple[int, int, int]]:
+    """(partition, leader, leader epoch)"""
+    host, _, port = cluster.bootstrap_servers.split(",")[0].rpartition(":")
+    with BlockingConnection(host, int(port)) as connection:
+        answer = connection.request(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 9)
+    return sorted((each.partition_index, each.leader_id, each.leader_epoch) for each in answer.topics[0].partitions)
+
+
+def test_all_lead_on_in_their_terms_when_zookeeper_was_frozen_for_longer_than_sessions_last(
+    cluster: penstock.Cluster,
+) -> None:
+    """All sessions end when it goes on. One broker led everything then, and the others cut their logs."""
+    cluster.create_topic("frozen", PARTITIONS, 3, {"min.insync.replicas": "2"})
+    cluster.wait_until_in_sync(PATIENCE_S)
+    before = terms_of(cluster, "frozen")
+    writer = Writer(cluster.bootstrap_servers, "frozen")
+    writer.start()
+    writer.wait_for_more(30)
+    with no_zookeeper(cluster):
+        time.sleep(3 * SESSION_S)
+        writer.wait_for_more(30)
+    eventually(lambda: can_create_topics(cluster, "thawed"), "a new topic", PATIENCE_S)
+    cluster.wait_until_in_sync(PATIENCE_S)
+    writer.wait_for_more(30)
+    writer.stop()
+    assert writer.errors == []
+    assert terms_of(cluster, "frozen") == before
+    for partition in range(PARTITIONS):
+        expected = list(range(partition, writer.sent, PARTITIONS))
+        assert numbers_in(cluster, "frozen", len(expected), partition) == expected

@@ -47,6 +47,28 @@ def test_a_leader_steps_down_without_session_and_followers_and_leads_again_with_
     asyncio.run(scenario())
 
 
+def test_a_leader_that_stood_still_is_not_sure_when_fetches_waited_in_sockets_meanwhile(tmp_path: Path) -> None:
+    """The followers sent their fetches before one of them was elected."""
+
+    async def scenario() -> None:
+        cluster = driven(tmp_path, PartitionState(0, ALL, ALL, 1))
+        leader, partition = cluster.nodes[1], cluster.nodes[1].partition()
+        look(leader)
+        check_leases(leader)
+        assert leader.replicas.is_sure(partition.topic_partition)
+        leader.session_is_sure = False
+        advance(leader, 2_500)
+        for follower in (2, 3):
+            assert await fetch(leader, follower, 0) == ErrorCode.NONE
+        assert partition.is_leader
+        assert not leader.replicas.is_sure(partition.topic_partition)
+        check_leases(leader)
+        assert not leads(leader)
+        await close(cluster)
+
+    asyncio.run(scenario())
+
+
 class Following:
     """One follower's fetch session with a leader."""
 

@@ -32,7 +32,7 @@ class FullStore(MemoryStore):
 
     async def transaction(self, operations: Sequence[Operation]) -> Sequence[Result]:
         if self.is_full:
-            raise StoreError(StoreErrorKind.UNAVAILABLE, "/", "database or disk is full")
+            raise StoreError(StoreErrorKind.NOT_WRITABLE, "/", "database or disk is full")
         return await super().transaction(operations)
 
 

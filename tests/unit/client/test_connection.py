@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 import struct
 
 import pytest
 
 from penstock.client.connection import BlockingConnection, Connection, ConnectionClosedError
+from penstock.client.exchange import Exchange
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import (
@@ -249,6 +252,24 @@ class TestAsync:
                 await connection.request(ListGroupsRequest(), 0, timeout_s=0.01)
             await connection.close()
             assert not lost.is_set()
+
+        with serving(lambda _: b"") as port:
+            asyncio.run(run(port))
+
+    @pytest.mark.parametrize(
+        ("code", "is_silent"), [(errno.ETIMEDOUT, True), (errno.EHOSTUNREACH, True), (errno.ECONNRESET, False)]
+    )
+    def test_listener_can_tell_silence_when_the_kernel_ends_the_connection(self, code: int, is_silent: bool) -> None:
+        async def run(port: int) -> None:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader = asyncio.StreamReader()
+            connection = Connection(reader, writer, Exchange("me", 1_000))
+            lost = asyncio.Event()
+            connection.on_lost(lost.set)
+            reader.set_exception(OSError(code, os.strerror(code)))
+            await asyncio.wait_for(lost.wait(), 20)
+            assert connection.fell_silent is is_silent
+            await connection.close()
 
         with serving(lambda _: b"") as port:
             asyncio.run(run(port))

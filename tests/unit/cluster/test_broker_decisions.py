@@ -102,8 +102,13 @@ class TestBrokersComeBack:
     def test_broker_leaves_the_set_and_leads_nothing_when_it_was_gone_for_a_moment(self) -> None:
         assert after(state(1, (1, 2, 3)), registered(2, 3, b1=-1)) == state(2, (2, 3), epoch=6, partition_epoch=8)
 
-    def test_broker_leaves_the_set_when_its_end_was_clean_but_others_were_here_all_the_time(self) -> None:
-        assert after(state(1, (1, 2)), registered(2, 3, b1=1)) == state(2, (2,), epoch=6, partition_epoch=8)
+    def test_leader_stays_in_its_term_when_only_its_session_ended_and_others_were_here_all_the_time(self) -> None:
+        """A store was frozen. When it goes on, it ends the sessions of all that it does not hear at once."""
+        partition = state(1, (1, 2))
+        assert after(partition, registered(2, 3, b1=1)) is partition
+
+    def test_members_whose_sessions_ended_stay_in_sync_when_the_leader_is_gone(self) -> None:
+        assert after(state(1, (1, 2, 3)), registered(3, b2=2)) == state(2, (2, 3), epoch=6, partition_epoch=8)
 
     def test_only_the_registration_changes_when_the_only_member_ended_cleanly(self) -> None:
         image = with_state(cluster(1), state(1, (1,), replicas=(1,)))

@@ -310,7 +310,8 @@ def test_change_is_completed_when_the_client_has_gone_away() -> None:
 @pytest.mark.parametrize(
     ("kind", "code"),
     [
-        (StoreErrorKind.UNAVAILABLE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (StoreErrorKind.NOT_WRITABLE, ErrorCode.KAFKA_STORAGE_ERROR),
+        (StoreErrorKind.UNAVAILABLE, ErrorCode.NOT_CONTROLLER),
         (StoreErrorKind.BAD_VERSION, ErrorCode.NOT_CONTROLLER),
         (StoreErrorKind.TOO_LARGE, ErrorCode.POLICY_VIOLATION),
         (StoreErrorKind.CORRUPT, ErrorCode.UNKNOWN_SERVER_ERROR),

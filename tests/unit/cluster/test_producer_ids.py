@@ -21,7 +21,7 @@ from penstock.cluster.store.interface import Operation, Result, StoreError, Stor
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.limits import MAX_PRODUCER_ID
-from penstock.protocol.errors import ApiError
+from penstock.protocol.errors import ApiError, ErrorCode
 from tests.unit.cluster.harness import run
 
 CLAIM_AND_HANG = """
@@ -95,6 +95,21 @@ def test_another_block_is_claimed_when_it_is_not_known_whether_the_first_is_ours
         store = Forgetful(tree, iter([True, False, None]))
         assert (await allocate_producer_id_block(store, 1)).first_producer_id == 1000
         assert (await allocate_producer_id_block(MemoryStore(tree), 2)).first_producer_id == 2000
+
+    run(main())
+
+
+def test_producers_are_told_to_try_again_when_the_store_is_away() -> None:
+    """A Java producer takes any other error for the end."""
+
+    async def main() -> None:
+        store = MemoryStore(MemoryTree())
+        store.session.suspend()
+        with pytest.raises(ApiError) as error:
+            await allocate_producer_id_block(store, 1)
+        assert error.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        store.session.heal()
+        assert (await allocate_producer_id_block(store, 1)).first_producer_id == 0
 
     run(main())
 

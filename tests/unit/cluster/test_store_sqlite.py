@@ -131,8 +131,8 @@ def test_store_is_refused_when_a_later_version_wrote_it(tmp_path: Path) -> None:
     assert f"schema version is {SCHEMA_VERSION + 1}" in str(open_error(path))
 
 
-def test_store_is_unavailable_when_its_directory_is_missing(tmp_path: Path) -> None:
-    assert open_error(tmp_path / "missing" / "metadata.db").kind is StoreErrorKind.UNAVAILABLE
+def test_store_cannot_be_opened_when_its_directory_is_missing(tmp_path: Path) -> None:
+    assert open_error(tmp_path / "missing" / "metadata.db").kind is StoreErrorKind.NOT_WRITABLE
 
 
 def test_sqlite_is_not_imported_when_only_the_module_is() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import warnings
 from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
-from penstock.proof.simulation.virtual_loop import VirtualLoop
+from penstock.broker.session import Settling
+from penstock.proof.simulation.virtual_loop import VirtualLoop, let_go
 from penstock.proof.simulation.world import World
 
 
@@ -127,3 +130,25 @@ def test_the_owner_decides_among_events_when_they_are_due_at_one_moment() -> Non
     while world.next_time() is not None:
         world.step()
     assert order == [1, 2, 3]
+
+
+async def _settle() -> None:
+    raise AssertionError("it never begins")
+
+
+async def _wait(work: Coroutine[Any, Any, None] | Settling[None]) -> None:
+    await work
+
+
+def test_python_does_not_complain_when_a_life_ends_in_the_turn_in_which_a_request_began() -> None:
+    """`coroutine '_respond_when_safe' was never awaited`, once in a hundred schedules."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stage = Stage()
+        stage.loop.create_task(_wait(Settling(_wait(_settle()))))
+        stage.loop.die()
+        let_go(Settling(_wait(_settle())))
+        let_go([b"a reply that is ready"])
+        del stage
+        gc.collect()
+    assert [str(each.message) for each in caught] == []

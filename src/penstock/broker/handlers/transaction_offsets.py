@@ -131,7 +131,7 @@ async def _refuse_commit(
     """The answer, if the transaction is not one that may take offsets."""
     shards = broker.groups.shards
     offsets_partition = TopicPartition(CONSUMER_OFFSETS, shards.partition_for(domain.group_id))
-    if domain.group_id and shards.is_active(offsets_partition.partition):
+    if domain.group_id and shards.refusal(offsets_partition.partition) is None:
         admission = Admission(
             transactional_id,
             domain.producer_id,

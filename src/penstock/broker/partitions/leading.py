@@ -34,13 +34,28 @@ from penstock.replication.progress import NO_BROKER_EPOCH, FollowerProgress
 
 
 def _take_no_notice(_: TopicPartition) -> None:
-    """Nobody maintains in-sync sets."""
+    """Nobody maintains in-sync sets, and nobody follows leases."""
+
+
+def _is_sure(_: TopicPartition) -> bool:
+    """A broker that is alone leads for as long as it lives."""
+    return True
 
 
 class LeaderContext:
     """What all partitions of a broker share: who the broker is, the time, and which brokers are registered."""
 
-    __slots__ = ("brokers", "clock", "lag_max_ms", "metrics", "node_id", "noticed", "throttle")
+    __slots__ = (
+        "brokers",
+        "clock",
+        "is_sure",
+        "lag_max_ms",
+        "lease_changed",
+        "metrics",
+        "node_id",
+        "noticed",
+        "throttle",
+    )
 
     def __init__(self, node_id: int, clock: Clock, lag_max_ms: int) -> None:
         self.node_id = node_id
@@ -49,6 +64,10 @@ class LeaderContext:
         self.brokers: Mapping[int, BrokerRegistration] = {}  # of the newest image
         # Hears of a follower that may join an in-sync set.
         self.noticed: Callable[[TopicPartition], None] = _take_no_notice
+        # Hears of a leadership that is over before the image says so, and of one that goes on.
+        self.lease_changed: Callable[[TopicPartition], None] = _take_no_notice
+        # Whether nobody else can lead a partition with followers at this moment.
+        self.is_sure: Callable[[TopicPartition], bool] = _is_sure
         self.metrics = ReplicaMetrics()
         # Of what leaders send; None as long as no topic names a replica of this broker.
         self.throttle: Throttle | None = None

@@ -104,6 +104,7 @@ class Partition:
         if was_leader:
             self.log.epoch_file.forget_empty(self.log.log_end_offset)
             self.wake_all()
+            self._context.lease_changed(self.topic_partition)
 
     def allow_leading(self, is_allowed: bool) -> None:
         """The lease ends, or begins anew: without it this broker does not lead, whatever the image says."""
@@ -115,6 +116,7 @@ class Partition:
                 self.suspension = Suspension(leading)
         elif not self.is_leader:
             self._take_role()
+            self._context.lease_changed(self.topic_partition)
 
     def check_leader(self) -> None:
         if not self.is_leader:

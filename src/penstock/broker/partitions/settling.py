@@ -38,7 +38,10 @@ class Appended(NamedTuple):
 async def settle(flusher: Flusher, appended: Iterable[Appended], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Returns once all of it may be told; why not, where it may not be.
 
-    KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off.
+    KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may cut it off; or
+    this one is suspended, and another may lead. (A producer's write waits then, because its client would take the error
+    for "not written". What coordinators and writers of markers append may be asked for again, whether it is in the log
+    or not, so those who wait look for the leader at once.)
     REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
     """
     unique = list(dict.fromkeys(appended))

@@ -22,11 +22,15 @@ class Link(Protocol):
     """A connection that can be used for requests, several at a time. `client.connection.Connection` is one.
 
     `request` raises TimeoutError or ConnectionError when no answer comes. `on_lost` takes the one listener that hears,
-    once, when the other side or the network ends the connection; a `close` on this side is not told.
+    once, when the other side or the network ends the connection; a `close` on this side is not told. `fell_silent` says
+    then that it was the network: the other side was not heard of any more.
     """
 
     @property
     def is_open(self) -> bool: ...
+
+    @property
+    def fell_silent(self) -> bool: ...
 
     def on_lost(self, listener: Callable[[], None]) -> None: ...
 

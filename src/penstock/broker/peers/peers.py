@@ -78,7 +78,8 @@ class Peers:
         self._chance = chance
         self._back_off = back_off
         self._nodes: dict[int, _Node] = {}
-        self._listeners: list[Callable[[int], None]] = []
+        self._lost: list[Callable[[int], None]] = []
+        self._ended: list[Callable[[int], None]] = []
         self._connected: list[Callable[[int], None]] = []
         self._closing: dict[asyncio.Task[None], None] = {}
         self._is_closed = False
@@ -117,10 +118,14 @@ class Peers:
         return peer
 
     def on_lost(self, listener: Callable[[int], None]) -> None:
-        """Calls `listener(node_id)` when an open connection to that broker was ended by the other side, or a new
-        connection was refused after there had been one. Whether the broker is dead is not said by that. A refusal alone
-        is not told: a broker that starts is registered before it listens."""
-        self._listeners.append(listener)
+        """Calls `listener(node_id)` when an open connection to that broker was ended by the other side or the network,
+        or a new connection was refused after there had been one. Whether the broker is dead is not said by that. A
+        refusal alone is not told: a broker that starts is registered before it listens."""
+        self._lost.append(listener)
+
+    def on_ended(self, listener: Callable[[int], None]) -> None:
+        """The same without connections that fell silent: a broker that dies leaves a kernel behind that says so."""
+        self._ended.append(listener)
 
     def on_connected(self, listener: Callable[[int], None]) -> None:
         """Calls `listener(node_id)` when a connection to that broker was opened, and the broker has answered on it."""
@@ -220,7 +225,7 @@ class Peers:
         async with asyncio.timeout(_OPENING_TIMEOUT_S):
             link = await self._connect(endpoint, f"broker-{self._node_id}-{name}")
             node.was_connected = True
-            link.on_lost(lambda: self._tell_lost(node_id, node))
+            link.on_lost(lambda: self._tell_lost(node_id, node, is_silent=link.fell_silent))
             try:
                 served = await ask_versions(link, _OPENING_TIMEOUT_S)
             except BaseException:
@@ -233,9 +238,11 @@ class Peers:
         node.pause_s = min(back_off.longest_s, max(back_off.first_s, node.pause_s * 2))
         node.retry_at = now + node.pause_s * (1 + back_off.spread * self._chance.uniform(-1, 1))
 
-    def _tell_lost(self, node_id: int, node: _Node) -> None:
+    def _tell_lost(self, node_id: int, node: _Node, *, is_silent: bool = False) -> None:
         if self._nodes.get(node_id) is node:  # else it was lost by a former self of the broker
-            _tell(self._listeners, node_id)
+            _tell(self._lost, node_id)
+            if not is_silent:
+                _tell(self._ended, node_id)
 
 
 def _tell(listeners: list[Callable[[int], None]], node_id: int) -> None:

@@ -7,6 +7,10 @@ them to a closed port, and a client that has got an answer does not ask again so
   takes longer, and whoever gives up too early makes the client wait for its next question on top of that.
 - After that time a suspected leader is not named: LEADER_NOT_AVAILABLE.
 
+A connection that falls silent is no suspicion: a broker that dies leaves a kernel behind, which ends its connections. A
+network that is cut between two brokers would otherwise hide a leader that all clients reach, for as long as a suspicion
+lasts and once for each of the connections.
+
 A suspicion ends with a sign of life that was asked for after the loss, with a new connection, with an image in which
 the broker is gone or another one, or by itself. So a broker that merely closed a connection which was idle for too long
 is cleared by the next question.
@@ -46,7 +50,7 @@ class Suspects:
         self._patience_ends = 0.0
         self._settled = asyncio.Event()  # whether nobody is suspected
         self._settled.set()
-        peers.on_lost(self._suspect)
+        peers.on_ended(self._suspect)
         peers.on_connected(self._clear)
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from penstock.cluster.image import NO_LEADER, ImageDelta, MetadataImage
 from penstock.core.config.sections import ThrottleSection
 from penstock.core.types import TopicPartition
 from penstock.replication.lease import may_lead
+from penstock.replication.progress import NEVER_MS
 
 logger = logging.getLogger("penstock.broker.replicas")
 
@@ -49,6 +50,7 @@ class Replicas:
         self._session_is_sure = session_is_sure
         self._lease_ms = lease_ms
         partitions.context.metrics = follower.metrics
+        partitions.context.is_sure = self.is_sure
         self.throttles = Throttles(partitions.context)
         self.in_sync_sets = InSyncSets(partitions, ask_controller)
         self.lost_replicas = LostReplicas(follower.node_id, partitions, report_lost)
@@ -59,6 +61,7 @@ class Replicas:
         self._suspended: dict[TopicPartition, Partition] = {}  # without a lease
         self._changed_brokers: dict[int, None] = {}  # what they follow is still to be looked at
         self._looking: asyncio.Task[None] | None = None
+        self._leases_looked_at_ms = follower.clock.monotonic_ms()
         self._rounds: list[asyncio.Task[None]] = []
         self._is_closed = False
 
@@ -220,7 +223,7 @@ class Replicas:
         """Leaderships end that are not sure any more. They go on where the session is sure, or where all in-sync
         followers have followed since.
         """
-        is_sure = self._session_is_sure()
+        is_sure, has_stood_still = self._session_is_sure(), self._has_stood_still()
         resumed: list[TopicPartition] = []
         suspended: list[TopicPartition] = []
         for topic_partition, partition in list(self._suspended.items()):
@@ -231,11 +234,12 @@ class Replicas:
                 resumed.append(topic_partition)
             yield
         for topic_partition, partition in () if is_sure else list(self._led.items()):
-            if self._led.get(topic_partition) is partition and not self._may_lead_on(partition):
+            if self._led.get(topic_partition) is partition and not self._may_lead_on(partition, has_stood_still):
                 self._suspended[topic_partition] = partition
                 partition.allow_leading(False)
                 suspended.append(topic_partition)
             yield
+        self._leases_looked_at_ms = self._follower.clock.monotonic_ms()  # until then nobody is sure
         if suspended:
             logger.warning(
                 "neither the store nor all in-sync followers are in reach, so others may lead: partitions=%d first=%s",
@@ -245,9 +249,23 @@ class Replicas:
         if resumed:
             logger.info("leads again: partitions=%d first=%s", len(resumed), resumed[0])
 
-    def _may_lead_on(self, partition: Partition) -> bool:
+    def is_sure(self, topic_partition: TopicPartition) -> bool:
+        """Whether nobody else leads at this moment what this broker leads by its image."""
+        partition = self._led.get(topic_partition)
+        return self._session_is_sure() or partition is None or self._may_lead_on(partition, self._has_stood_still())
+
+    def _has_stood_still(self) -> bool:
+        """For longer than leases last. Fetches that came since may have waited in sockets: their senders may lead."""
+        return self._follower.clock.monotonic_ms() - self._leases_looked_at_ms > self._lease_ms
+
+    def _may_lead_on(self, partition: Partition, has_stood_still: bool) -> bool:
         leading = partition.leading
-        return leading is None or self._is_sure_of(partition, len(leading.followers), leading.last_fetches_ms())
+        if leading is None:
+            return True
+        fetches_ms = leading.last_fetches_ms()
+        if has_stood_still:
+            fetches_ms = [NEVER_MS] * len(fetches_ms)
+        return self._is_sure_of(partition, len(leading.followers), fetches_ms)
 
     def _may_lead_again(self, partition: Partition) -> bool:
         suspension = partition.suspension

@@ -41,6 +41,15 @@ class CoordinatorLog:
     def find(self, index: int) -> Partition | None:
         return self._partitions.find(self.topic, index)
 
+    def is_led(self, index: int) -> bool:
+        """Whether nobody else leads the partition at this moment, as each request asks it. A process that stood still
+        for long leads by its own image alone, until it has looked at its leases.
+        """
+        partition = self._partitions.find(self.topic, index)
+        if partition is None or not partition.is_leader:
+            return False
+        return partition.leading is None or self._partitions.context.is_sure(partition.topic_partition)
+
     def append(self, index: int, batch: bytes) -> int:
         """The offset of the first record. ApiError if nothing was written."""
         partition = self._partitions.find(self.topic, index)

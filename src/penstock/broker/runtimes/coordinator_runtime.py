@@ -105,6 +105,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch that we were told, led here or not
         self._timers = CoordinatorTimers(self._on_timer)
         self._loading = CoordinatorLoading(log, shards, self._replay_batch)
+        shards.is_led = log.is_led
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -302,7 +303,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         that nothing was between them, and then a load is no more than a pause.
         """
         found = self._log.find(partition)
-        if found is None or leader_epoch <= self._epochs.get(partition, _NO_EPOCH):
+        if found is None or not found.is_leader or leader_epoch <= self._epochs.get(partition, _NO_EPOCH):
             return
         self._epochs[partition] = leader_epoch
         self._unload(partition)
@@ -312,9 +313,16 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         elif self._loading.add(found, self.shards.hosted(partition)):
             self._begin(self._loading.run(self._finish_loading))
 
-    def resign(self, partition: int, leader_epoch: int) -> None:
-        """Another broker leads the partition at this epoch, or none does: its state goes. Old news are ignored."""
-        if leader_epoch > self._epochs.get(partition, _NO_EPOCH):
+    def resign(self, partition: int, leader_epoch: int | None) -> None:
+        """Another broker leads the partition at this epoch, or none does: its state goes. Old news are ignored.
+
+        None: another broker may lead it, and the image does not say so yet. The state goes as well, because a repeated
+        batch that finds an old marker is written twice. `lead` may come with the same epoch again.
+        """
+        if leader_epoch is None:
+            self._epochs.pop(partition, None)
+            self._unload(partition)
+        elif leader_epoch > self._epochs.get(partition, _NO_EPOCH):
             self._epochs[partition] = leader_epoch
             self._unload(partition)
 

@@ -89,7 +89,7 @@ class MarkerWriter:
         if partition is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         holds_offsets = topic_partition.topic == CONSUMER_OFFSETS
-        if holds_offsets and not self._groups.shards.is_active(topic_partition.partition):
+        if holds_offsets and self._groups.shards.refusal(topic_partition.partition):
             # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         state, settings = partition.state, partition.log.settings

@@ -3,7 +3,11 @@
 Rules:
 - What is to be done follows from what stands in the store, not from what happened: an event only wakes `_step`, which
   looks. So an event that is lost with a connection, or told twice, does no harm.
-- A session that ended takes the registration and the office along. The broker registers anew, with a new epoch.
+- A session that ended takes the registration and the office along. The broker registers anew, with a new epoch. The
+  process has gone on, so its logs hold what they held in the epoch before: the registration names that epoch, as after
+  a clean end.
+- Whoever is elected after the end of its own session waits a moment for the others: when a frozen store goes on, all
+  sessions end at once, and the first broker that is back must not take the others for dead.
 - Whoever is elected first catches up with the log, then writes what the controller before left unwritten, then decides
   about the brokers that are registered. Only then it serves changes.
 - A broker that is not the controller replays the deltas of the log in order. If they are not kept any more, it loads
@@ -43,6 +47,9 @@ _RETRY_S = 0.5
 # How long a step may go on after the broker was told to stop.
 _PATIENCE_S = 5.0
 _LOOKS = 5
+# How long a controller waits for brokers whose sessions may have ended with its own. Their clients look for the store
+# about once a second, and a busy machine takes as long again. A broker that died meanwhile is succeeded so much later.
+_COMPANY_S = 3.0
 # A node of an older session than these is long gone.
 _SESSIONS_REMEMBERED = 10
 
@@ -249,8 +256,8 @@ class Member:
             self._wake()  # the session ended meanwhile, and the registration with it
             return
         self.registration = registered
-        # A later registration of this process follows on an end of its session that nobody can call clean.
-        self._broker = self._broker._replace(previous_epoch=-1)
+        # If this registration is still the counted one when the next is made, then nobody has succeeded this broker.
+        self._broker = self._broker._replace(previous_epoch=registered.epoch)
         self._tell("registered as broker %d with epoch %d", registered.node_id, registered.epoch)
         if term is not None:
             await self._take_office(term)
@@ -278,6 +285,7 @@ class Member:
 
     async def _take_office(self, term: Term) -> None:
         session_id = self._store.session_id
+        await self._wait_for_company()
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
             stored = await self._catch_up()
@@ -299,6 +307,21 @@ class Member:
             self.office = office
             self._balance = Balance(office, self._publisher)
         self._tell("elected controller, epoch %d", term.epoch)
+
+    async def _wait_for_company(self) -> None:
+        """After the end of this broker's own session, until every broker is back that is counted, or for a moment."""
+        brokers, own = self._publisher.image.brokers, self.registration
+        counted = brokers.get(self._broker.node_id)
+        if not self._is_joined or own is None or counted is None or counted.epoch == own.epoch:
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _COMPANY_S
+        while loop.time() < deadline and self.registration is own and not self._is_stopping:
+            self._woken.clear()
+            if brokers.keys() <= (await self._registered()).keys():
+                break
+            await self._wait(min(deadline - loop.time(), _RETRY_S))
+        self._woken.set()  # what woke this wait may be news of something else
 
     async def _count_brokers(self, office: Office) -> None:
         registered = await self._registered()

@@ -4,9 +4,12 @@ A broker whose epoch in the store is another than in the image was gone meanwhil
 may have lost records that it had acknowledged as a follower, and it knows nothing of what it led. So:
 
 1. In-sync members that were here all the time remain in sync; the others leave.
-2. Where none was here all the time, those remain that came back after a clean end: their logs end where they ended. If
-   the leader is one of them it stays in its term, so the clean restart of a single node changes no partition.
-3. Where there is none of those either, one of the live in-sync members leads alone, rather the last leader, in a new
+2. Those remain, too, whose new registration names the epoch in the image as the one before: the process ended cleanly
+   in that epoch, or only its session ended and the process went on. Nobody has succeeded them, because the image would
+   say so, and their logs end where they ended. If the leader is one of them it stays in its term. So the clean restart
+   of a single node changes no partition, and neither does a store that was frozen, which ends all sessions but perhaps
+   one at the moment in which it goes on.
+3. Where there is none of either kind, one of the live in-sync members leads alone, rather the last leader, in a new
    term even if it led before: recovery may have cut records off, and the next ones at the same offsets must be told
    from them (KIP-101). The in-sync members that are not here do not count then, as in Kafka: whoever waited for the
    last of them would wait for ever after the loss of one disk.
@@ -38,13 +41,13 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 
 class _Attendance(NamedTuple):
-    """The live brokers, those of them that were here all the time, those that came back after a clean end, and those
-    that have lost their data.
+    """The live brokers, those of them that were here all the time, those that have what they had in the epoch of the
+    image, and those that have lost their data.
     """
 
     brokers: Mapping[int, BrokerRegistration]
     steady: frozenset[int]
-    clean: frozenset[int]
+    unharmed: frozenset[int]
     lost: frozenset[int]
 
 
@@ -111,7 +114,7 @@ def _able(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) ->
 
 def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> _Attendance:
     brokers: dict[int, BrokerRegistration] = {}
-    steady, clean, lost = set(), set(), set()
+    steady, unharmed, lost = set(), set(), set()
     for node_id in sorted(registered):
         broker, before = registered[node_id], image.brokers.get(node_id)
         if before is not None and before.epoch == broker.epoch:
@@ -121,9 +124,9 @@ def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration])
         elif broker.is_empty and _are_all_new(image, broker):
             lost.add(node_id)
         elif before is not None and before.epoch == broker.previous_epoch:
-            clean.add(node_id)
+            unharmed.add(node_id)
         brokers[node_id] = broker
-    return _Attendance(brokers, frozenset(steady), frozenset(clean), frozenset(lost))
+    return _Attendance(brokers, frozenset(steady), frozenset(unharmed), frozenset(lost))
 
 
 def _are_all_new(image: MetadataImage, broker: BrokerRegistration) -> bool:
@@ -170,16 +173,16 @@ def _without_lost(attendance: _Attendance, state: PartitionState, loss: KnownLos
     if broker is None or broker.epoch != loss.broker_epoch:
         return attendance
     brokers = {node_id: each for node_id, each in attendance.brokers.items() if node_id != loss.node_id}
-    return attendance._replace(brokers=brokers, steady=attendance.steady - {loss.node_id})
+    lost = {loss.node_id}
+    return attendance._replace(brokers=brokers, steady=attendance.steady - lost, unharmed=attendance.unharmed - lost)
 
 
 def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionState:
     brokers = attendance.brokers
     members = tuple(node for node in state.isr if node not in attendance.lost)
-    for remaining in (attendance.steady, attendance.clean):
-        isr = tuple(node for node in members if node in remaining)
-        if isr:
-            return with_in_sync(state, isr, brokers)
+    isr = tuple(node for node in members if node in attendance.steady or node in attendance.unharmed)
+    if isr:
+        return with_in_sync(state, isr, brokers)
     last = state.leader
     can_stay = last in members and can_take_over(last, brokers)
     leader = last if can_stay else choose_leader(state.replicas, members, brokers)

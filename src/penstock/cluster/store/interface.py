@@ -53,7 +53,8 @@ class StoreErrorKind(enum.Enum):
     CLOSED = "the store is closed"
     IN_USE = "in use by another broker; stop that one, or give this one a data directory of its own"
     CORRUPT = "the store's file is damaged"
-    UNAVAILABLE = "the store cannot be reached or written"
+    NOT_WRITABLE = "the store's file cannot be opened or written"
+    UNAVAILABLE = "the store cannot be reached"
     OUTCOME_UNKNOWN = "the connection was lost before the answer came; the change may be made or not"
     SESSION_ENDED = "the session has ended, and its ephemeral nodes are gone"
 

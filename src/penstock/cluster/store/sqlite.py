@@ -322,7 +322,7 @@ def _translated(path: Path, function: Callable[[], Value]) -> Value:
     try:
         return function()
     except sqlite3.OperationalError as error:
-        kind = StoreErrorKind.IN_USE if error.sqlite_errorcode == sqlite3.SQLITE_BUSY else StoreErrorKind.UNAVAILABLE
+        kind = StoreErrorKind.IN_USE if error.sqlite_errorcode == sqlite3.SQLITE_BUSY else StoreErrorKind.NOT_WRITABLE
         detail = kind.value if kind is StoreErrorKind.IN_USE else str(error)
         raise StoreError(kind, str(path), detail) from error
     except sqlite3.DatabaseError as error:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from penstock.proof.simulation.client import FOR_GROUP, Call, Client, Script, Setting, ask
 from penstock.proof.simulation.machine import Machine
-from penstock.proof.simulation.members import ClassicMember, Committer, ConsumerMember
+from penstock.proof.simulation.members import ClassicMember, Committer, ConsumerMember, Repeater
 from penstock.proof.simulation.notebook import Notebook, Partition
 from penstock.proof.simulation.operating.decommissioner import Decommissioner
 from penstock.proof.simulation.operating.operator import Operator
@@ -48,6 +48,7 @@ _KINDS: dict[str, type[Client]] = {
     "reader": Reader,
     "committed-reader": CommittedReader,
     "committer": Committer,
+    "repeater": Repeater,
     "classic": ClassicMember,
     "consumer": ConsumerMember,
     "topics": TopicChanger,

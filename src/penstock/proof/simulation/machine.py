@@ -8,7 +8,7 @@ import errno
 import os
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from penstock.proof.simulation.loop_guard import LoopGuard
 from penstock.proof.simulation.notebook import Notebook
 from penstock.proof.simulation.plan import FaultKind, Mode
 from penstock.proof.simulation.store_link import OwnStore, ProcessGone, StoreLink
-from penstock.proof.simulation.virtual_loop import VirtualLoop
+from penstock.proof.simulation.virtual_loop import VirtualLoop, let_go
 from penstock.proof.simulation.world import BROKER, World
 from penstock.protocol.errors import ErrorCode
 from penstock.server.assembling import Surroundings
@@ -394,8 +394,7 @@ class Machine:
             except ProcessGone:
                 return
             if self.is_gone():
-                if isinstance(reply, Coroutine):
-                    _let_go(reply)
+                let_go(reply)
                 return
             if reply is None or isinstance(reply, list):
                 answer(reply)
@@ -448,12 +447,3 @@ def _stepping(chance: random.Random) -> Callable[[], float]:
         return seconds
 
     return look
-
-
-def _let_go(reply: Coroutine[Any, Any, Reply]) -> None:
-    """Nobody is left to await it, since the process ended while it was made. It takes its first step all the same:
-    Python complains of coroutines that never began.
-    """
-    with suppress(Exception, ProcessGone):
-        reply.send(None)
-    reply.close()

@@ -1,4 +1,6 @@
-"""Clients in groups: those that only commit, classic members, members by KIP-848, and one that changes over."""
+"""Clients in groups: those that only commit, one that asks for what it has committed, classic members, and members by
+KIP-848.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,12 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from penstock.testing.history import Commit, Outcome
 
@@ -36,6 +44,9 @@ SESSION_TIMEOUT_MS = 6_000
 _HEARTBEAT_MS = 700.0
 _RETRY_MS = 50.0
 _JOIN_TIMEOUT_MS = 9_000.0
+_NO_MARKER = -1
+# The longest is longer than a lease lasts: a coordinator that is cut off then has nothing that waits for its followers.
+_BETWEEN_BATCHES_MS = (10.0, 300.0, 3_000.0)
 
 
 Steps = Generator[Call | float, Any, Any]
@@ -55,7 +66,7 @@ class GroupClient(Client):
         node = yield from self.coordinator(self.group, FOR_GROUP)
         return (yield from ask(call._replace(node=node), expected))
 
-    def commit(self, topic_partition: Partition) -> Steps:
+    def commit(self, topic_partition: Partition) -> Generator[Call | float, Any, Outcome]:
         """A new offset each time, so that it is known which commit is found again."""
         self._next_offset += 1
         offset = self._next_offset
@@ -71,7 +82,9 @@ class GroupClient(Client):
         code = None if response is None else response.topics[0].partitions[0].error_code
         self.note(f"commits {offset} of {topic_partition[1]}: {None if code is None else ErrorCode(code).name}")
         outcome = Outcome.UNKNOWN if code is None or code in UNCERTAIN else Outcome.FAILED
-        self.notebook.end(attempt, Outcome.OK if code == 0 else outcome)
+        outcome = Outcome.OK if code == 0 else outcome
+        self.notebook.end(attempt, outcome)
+        return outcome
 
 
 class Committer(GroupClient):
@@ -83,6 +96,41 @@ class Committer(GroupClient):
         while self.goes_on:
             yield from self.commit((RECORDS, self.chance.randrange(RECORDS_PARTITIONS)))
             yield self.pause()
+
+
+class Repeater(GroupClient):
+    """Repeats its batches, as Spark does after a failure. A marker is committed with each batch, and whoever repeats
+    the batch asks for the marker first, perhaps at another broker than the one that took it: so every broker is asked.
+    An answer with a marker that was replaced before the question would make the batch be written twice. (A commit of
+    unknown outcome may have come late: its marker may be found all the same.)
+    """
+
+    def run(self) -> Script:
+        self.group = f"markers-of-{self.name}"
+        marker = (RECORDS, 0)
+        yield from self.find_coordinator(self.group, FOR_GROUP)
+        replaced: set[int] = set()
+        newest = _NO_MARKER
+        while self.goes_on:
+            if (yield from self.commit(marker)) is Outcome.OK:
+                replaced.add(newest)
+                newest = self._next_offset
+            for node in range(len(self.setting.machines)):
+                if (yield from self._find_marker(node, marker)) in replaced:
+                    self.notebook.fail(f"{self.name} is told an old marker by {node}, and would write a batch twice")
+                yield self.pause()
+            yield self.chance.choice(_BETWEEN_BATCHES_MS)
+
+    def _find_marker(self, node: int, marker: Partition) -> Generator[Call | float, Any, int | None]:
+        topic = OffsetFetchRequestTopics(name=marker[0], partition_indexes=[marker[1]])
+        group = OffsetFetchRequestGroup(group_id=self.group, topics=[topic])
+        request = OffsetFetchRequest(groups=[group], require_stable=True)
+        response = yield from ask(Call(request, 8, node=node), OffsetFetchResponse)
+        if response is None or response.groups[0].error_code:
+            return None
+        (row,) = response.groups[0].topics[0].partitions
+        self.note(f"finds {row.committed_offset} at {node}: {ErrorCode(row.error_code).name}")
+        return None if row.error_code else row.committed_offset
 
 
 class ClassicMember(GroupClient):

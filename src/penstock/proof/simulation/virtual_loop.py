@@ -11,6 +11,7 @@ loop goes on.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import random
 from collections import deque
@@ -18,6 +19,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Any
 
+from penstock.broker.session import Settling
 from penstock.proof.simulation.world import BROKER, World
 
 # A loop that never comes to rest is a bug of its own.
@@ -183,6 +185,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if not self.tasks:
                 break
             for task in list(self.tasks):
+                _let_go_of_what_it_awaits(task.get_coro())
                 task.cancel()
             self.rest()
         self.rest()
@@ -192,3 +195,22 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def close(self) -> None:
         self._is_closed = True
+
+
+def let_go(work: object) -> None:
+    """Nobody will await it: its process ended in the turn in which it was made. Python complains of coroutines that
+    never began, unless they are closed. (A process that serves cancels a turn later, when they have begun.)
+    """
+    if isinstance(work, Settling):
+        let_go(work.reply)
+    elif inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        _let_go_of_what_it_awaits(work)
+        work.close()
+
+
+def _let_go_of_what_it_awaits(work: object) -> None:
+    """What a coroutine that has not begun was given."""
+    if inspect.iscoroutine(work) and inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+        assert work.cr_frame is not None  # until it ends
+        for each in work.cr_frame.f_locals.values():
+            let_go(each)

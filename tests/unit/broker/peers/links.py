@@ -49,6 +49,7 @@ class FakeLink:
         self.is_open = True
         self.sent: list[tuple[Message, int]] = []
         self._lost: Callable[[], None] | None = None
+        self.fell_silent = False
         self._pending: list[asyncio.Future[Any]] = []
 
     def on_lost(self, listener: Callable[[], None]) -> None:
@@ -76,6 +77,11 @@ class FakeLink:
         for future in self._pending:
             if not future.done():
                 future.set_exception(ConnectionError("closed"))
+
+    def fall_silent(self) -> None:
+        """The network is cut, and the kernel has given up."""
+        self.fell_silent = True
+        self.cut()
 
     def cut(self) -> None:
         """The other side resets."""

@@ -71,6 +71,7 @@ class DispatcherLink:
         self._session = Session("peer", "10.0.0.9", listener)
         self._disturb = disturb
         self.is_open = True
+        self.fell_silent = False
 
     def on_lost(self, listener: Callable[[], None]) -> None:
         pass

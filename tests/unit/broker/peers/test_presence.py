@@ -121,6 +121,23 @@ def test_suspicion_ends_when_a_broker_that_was_cut_off_can_be_reached() -> None:
     run(scene)
 
 
+def test_nobody_is_suspected_when_connections_fall_silent() -> None:
+    """A cut between this broker and another one hid what the other one led, for 3 s with each connection that ended."""
+
+    async def scene(rig: Rig) -> None:
+        lost: list[int] = []
+        rig.peers.on_lost(lost.append)
+        broker = rig.network.add(2)
+        await rig.presence.settle()
+        await rig.peers.open(2, "idle")
+        for link in broker.links:
+            link.fall_silent()
+        assert lost == [2, 2]  # whoever watches the broker hears of it
+        assert (len(rig.presence.suspects), rig.changes) == (0, 0)
+
+    run(scene)
+
+
 def test_suspicion_ends_when_a_broker_that_lost_one_connection_of_several_answers() -> None:
     async def scene(rig: Rig) -> None:
         broker = rig.network.add(2)

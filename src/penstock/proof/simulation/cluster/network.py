@@ -303,6 +303,7 @@ class Wire:
         """Nothing was acknowledged for too long: the source's kernel ends its side. The target's is half-open."""
         self._there.held.clear()
         self._back.held.clear()
+        self.link.fell_silent = True
         self._lose(self.source)
 
     def _lose(self, place: int) -> None:
@@ -366,6 +367,7 @@ class WireLink:
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._failure: str | None = None
         self._lost: Callable[[], None] | None = None
+        self.fell_silent = False
 
     @property
     def is_open(self) -> bool:

@@ -56,6 +56,9 @@ def draw_cluster_plan(seed: int, brokers: int) -> Plan:
         clients += chance.choices(_PIPELINING, k=chance.randint(1, 2))
         if chance.random() < 0.5:
             faults += _suspension(chance.randrange(duration_ms), brokers, chance)
+    if chance.random() < 0.2:
+        clients.append("repeater")
+        faults += _cut_off(chance.randrange(duration_ms), brokers, chance)
     faults.sort(key=lambda fault: fault.at_ms)
     duration_ms = max(duration_ms, faults[-1].at_ms + _AFTER_THE_LAST_MS)
     return Plan(seed, Mode.REPLICATED, duration_ms, tuple(clients), tuple(faults), brokers)
@@ -231,6 +234,17 @@ def _suspension(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault,
         Fault(at_ms, FaultKind.STORE_OUTAGE, chance.choice((7_000, 10_000)), (0,)),
         Fault(pause_at_ms, FaultKind.PAUSE, chance.choice((2_500, 3_500, 5_000)), (chance.randrange(brokers),)),
     )
+
+
+def _cut_off(at_ms: int, brokers: int, chance: random.Random) -> tuple[Fault, ...]:
+    """A machine that only clients reach, or one that stands still: another one leads what it led, and the first one
+    remembers what was true before.
+    """
+    place, length_ms = chance.randrange(brokers), chance.choice((3_500, 6_000))
+    if chance.random() < 0.5:
+        return (Fault(at_ms, FaultKind.PAUSE, length_ms, (place,)),)
+    cuts = [Fault(at_ms, FaultKind.CUT, length_ms, (place, other)) for other in range(brokers) if other != place]
+    return Fault(at_ms, FaultKind.STORE_CUT, length_ms, (place,)), *cuts
 
 
 _EPISODES: dict[_Draw, int] = {
