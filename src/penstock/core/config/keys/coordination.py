@@ -179,8 +179,8 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.INT,
         _COORDINATOR_SEGMENT_BYTES,
         "Segment size of `__consumer_offsets` when the topic is created. A coordinator that takes a partition over "
-        "reads all of it, and compaction leaves the last segment alone: 16 MiB load in some 0.3 s. Kafka's default is "
-        "100 MiB.",
+        "reads all of it, and compaction leaves the last segment alone: 16 MiB load in half a second. Kafka's default "
+        "is 100 MiB.",
         rule=Range(1),
         importance=_HIGH,
     ),
