@@ -68,6 +68,8 @@ class Following:
         if delta.created or delta.deleted or delta.added:
             broker.groups.topics_changed(new.topics.values())
         self._follow_internal_topics(old, new)
+        if delta.changed:
+            broker.transactions.on_leaders_changed()
         gone = [DeletedTopic(topic.name, topic.topic_id) for topic in delta.deleted if topic.name not in new.topics]
         if gone:
             broker.groups.remove_topics(gone)

@@ -139,6 +139,7 @@ class PartitionLog:
             contents.high_watermark = min(offset, contents.log_end_offset)
             if contents.producers.unreplicated_transactions:
                 contents.producers.note_high_watermark(contents.high_watermark)
+            contents.mark_producers()
 
     def advance_high_watermark_to_end(self) -> None:
         """What each append to a partition without followers leads to, so it does all in one call."""

@@ -1,4 +1,5 @@
-"""Records as ranges of bytes: what compaction asks of a batch, without taking keys, values and headers apart.
+"""Records as ranges of bytes: what compaction, and the load of a coordinator, ask of a batch, without taking keys,
+values and headers apart.
 
 A record that stays is copied as it is, so all that must be known of it is where it stands, its key, and whether it has
 a value. Its timestamp is only rewritten when the batch's base timestamp changes (`shift_timestamp`).
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.records import decode_varint, encode_varint
+from penstock.protocol.records import decode_sized, decode_varint, encode_varint
 
 
 class RecordSpan(NamedTuple):
@@ -138,6 +139,65 @@ def note_keys(
     except IndexError:
         raise _corrupt("a record is cut off") from None
     return position
+
+
+def gather_records(
+    data: bytes, position: int, count: int, base_offset: int, records: dict[bytes, tuple[int, bytes]]
+) -> int:
+    """The next `count` records from `position` on go into `records` by their keys: the offset, and the bytes behind the
+    key, which begin with the value (`decode_value`). A record takes its predecessor's place at the end of `records`, so
+    they stay in the order in which they were written. Where the records end is returned.
+
+    Costs 0.7 us a record. Tried: `decode_spans` and a loop over its spans (1.6 us); all of a record decoded (4 us).
+    Bench: `bench.coordinator_loading`. ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    """
+    end = len(data)
+    try:
+        for _ in range(count):
+            # Still zig-zag: twice the size, and odd when it is negative.
+            size = data[position]
+            if size < 0x80:
+                position += 1
+            elif data[position + 1] < 0x80:
+                size = (size & 0x7F) | data[position + 1] << 7
+                position += 2
+            else:
+                size, position = decode_varint(data, position, end)
+                size *= 2
+            stop = position + (size >> 1)
+            if size <= 0 or size & 1 or stop > end:
+                raise _corrupt(f"a record of {size >> 1} bytes does not fit the {end - position} that are left")
+            position += 2  # the attributes, and a timestamp of one byte
+            if data[position - 1] >= 0x80:
+                _, position = decode_varint(data, position - 1, stop)
+            delta = data[position]
+            if delta < 0x80:
+                delta = (delta >> 1) ^ -(delta & 1)
+                position += 1
+            else:
+                delta, position = decode_varint(data, position, stop)
+            size = data[position]
+            if size < 0x80:
+                size = (size >> 1) ^ -(size & 1)
+                position += 1
+            else:
+                size, position = decode_varint(data, position, stop)
+            if size >= 0:
+                key = data[position : position + size]
+                position += size
+                records.pop(key, None)
+                records[key] = (base_offset + delta, data[position:stop])
+            if position >= stop:
+                raise _corrupt(f"a key of {size} bytes does not fit its record")
+            position = stop
+    except IndexError:
+        raise _corrupt("a record is cut off") from None
+    return position
+
+
+def decode_value(rest: bytes) -> bytes | None:
+    """The value of a record, of which `rest` is what follows the key."""
+    return decode_sized(rest, 0, len(rest))[0]
 
 
 def shift_timestamp(record: bytes, shift: int) -> bytes:

@@ -262,11 +262,17 @@ def open_batch(batch: Buffer, limit: int = DECOMPRESSION_LIMIT) -> tuple[BatchHe
     return header, decompress(header.compression, memoryview(batch)[batches.HEADER_SIZE :], limit)
 
 
+def decode_control_type(key: bytes | None) -> int:
+    """Of a control record with this key."""
+    if key is None or len(key) < _CONTROL_KEY.size:
+        raise _corrupt("a control record has no key")
+    control_type: int = _CONTROL_KEY.unpack_from(key)[1]
+    return control_type
+
+
 def decode_end_marker(record: Record) -> EndMarker | None:
     """The marker, or None for a control record that does not end a transaction."""
-    if record.key is None or len(record.key) < _CONTROL_KEY.size:
-        raise _corrupt("a control record has no key")
-    _, control_type = _CONTROL_KEY.unpack_from(record.key)
+    control_type = decode_control_type(record.key)
     if control_type not in (CONTROL_ABORT, CONTROL_COMMIT):
         return None
     if record.value is None or len(record.value) < _END_MARKER.size:
@@ -284,18 +290,18 @@ def _decode_record(
     end = position + size
     timestamp_delta, position = decode_varint(data, position + 1, end)
     offset_delta, position = decode_varint(data, position, end)
-    key, position = _decode_sized(data, position, end)
-    value, position = _decode_sized(data, position, end)
+    key, position = decode_sized(data, position, end)
+    value, position = decode_sized(data, position, end)
     count, position = decode_varint(data, position, end)
     # A header takes two bytes at least, so a count beyond that is a lie told before any allocation.
     if not 0 <= count <= (end - position) // 2:
         raise _corrupt(f"a record cannot hold {count} headers")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
-        name, position = _decode_sized(data, position, end)
+        name, position = decode_sized(data, position, end)
         if name is None:
             raise _corrupt("a record header has no key")
-        header_value, position = _decode_sized(data, position, end)
+        header_value, position = decode_sized(data, position, end)
         headers.append((name.decode("utf-8", "replace"), header_value))
     if position != end:
         raise _corrupt(f"{end - position} bytes are left over in a record")
@@ -303,7 +309,8 @@ def _decode_record(
     return Record(key, value, tuple(headers), timestamp, header.base_offset + offset_delta), end
 
 
-def _decode_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+def decode_sized(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """(a field behind its size, position after it); the field is None where the size is negative."""
     size, position = decode_varint(data, position, end)
     if size < 0:
         return None, position

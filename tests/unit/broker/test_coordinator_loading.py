@@ -10,6 +10,7 @@ import pytest
 
 from penstock.broker.slices import Slices
 from penstock.coordinators.routing import ShardKind, Shards
+from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_ID
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupOutcome
@@ -112,3 +113,24 @@ def test_waiting_members_are_sent_away_in_slices_when_their_partitions_are_unloa
         assert {result.error for result in results} == {ErrorCode.NOT_COORDINATOR}
 
     rig.run(scenario)
+
+
+def test_operator_is_told_what_was_loaded_and_how_little_of_it_was_replayed_when_a_group_commits_often(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        for number in range(500):
+            await rig.commit(number)
+        rig.new_runtime()
+        lead_all(rig.runtime, PARTITIONS)
+        await rig.loaded()
+        assert rig.committed() == 499
+
+    with caplog.at_level("INFO", "penstock.broker.coordinators"):
+        rig.run(scenario)
+    (line,) = [each for each in caplog.records if each.message == "a coordinator's state is loaded"]
+    fields = vars(line)
+    assert (fields["topic"], fields["partition"]) == (CONSUMER_OFFSETS, rig.partition_of("g"))
+    assert (fields["batches"], fields["records"]) == (500, 1)
+    assert fields["bytes"] > 500 * 61
+    assert fields["ms"] >= 0

@@ -23,7 +23,7 @@ from penstock.transactions.requests import (
     InitProducerIdRequest,
 )
 from tests.unit.broker.harness import until
-from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
+from tests.unit.broker.two_brokers import BOTH, ONE, TWO, TwoBrokers, led, two_brokers
 
 THERE = TopicPartition("there", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -157,6 +157,21 @@ def test_producer_is_told_to_try_again_when_the_coordinator_cannot_be_asked(tmp_
         await producer.brokers.settled(ONE)
         assert await producer.write() == ErrorCode.NONE
         assert await producer.commit_offset() == ErrorCode.NONE
+
+    run(tmp_path, scenario)
+
+
+def test_producer_is_told_to_try_again_when_the_replicas_of_the_coordinator_hang(tmp_path: Path) -> None:
+    """Writes of all transactions of that coordinator waited, for 10 s at a time."""
+
+    async def scenario(producer: Producer) -> None:
+        producer.brokers.show(led(TRANSACTION_STATE, ONE, isr=BOTH))
+        adding = asyncio.ensure_future(producer.add())
+        await asyncio.sleep(0)
+        assert await producer.write() == ErrorCode.NOT_ENOUGH_REPLICAS
+        producer.brokers.replicate(TRANSACTION_STATE, ONE)
+        await adding
+        assert await producer.write() == ErrorCode.NONE
 
     run(tmp_path, scenario)
 

@@ -50,8 +50,9 @@ def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> N
 
 
 class Producer:
-    def __init__(self, brokers: TwoBrokers) -> None:
+    def __init__(self, brokers: TwoBrokers, transactional_id: str = "mine") -> None:
         self.brokers = brokers
+        self.transactional_id = transactional_id
         self.id, self.epoch = -1, -1
 
     def write(self, topic: str, node_id: int) -> None:
@@ -66,17 +67,18 @@ class Producer:
 
     async def begin(self, *partitions: TopicPartition) -> None:
         runtime = self.brokers.one.broker.transactions
-        begun = await runtime.submit(INIT_PRODUCER_ID, InitProducerIdRequest("mine", 60_000))
+        begun = await runtime.submit(INIT_PRODUCER_ID, InitProducerIdRequest(self.transactional_id, 60_000))
         self.id, self.epoch = begun.producer_id, begun.producer_epoch
-        await runtime.submit(ADD_PARTITIONS, AddPartitionsRequest("mine", self.id, self.epoch, partitions))
+        request = AddPartitionsRequest(self.transactional_id, self.id, self.epoch, partitions)
+        await runtime.submit(ADD_PARTITIONS, request)
 
     async def end(self, broker: Broker, is_commit: bool = True) -> ErrorCode:
-        request = EndTransactionRequest("mine", self.id, self.epoch, is_commit)
+        request = EndTransactionRequest(self.transactional_id, self.id, self.epoch, is_commit)
         return ErrorCode((await broker.transactions.submit(END_TRANSACTION, request)).error)
 
 
-def state(broker: Broker) -> str:
-    return broker.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest("mine")).state
+def state(broker: Broker, transactional_id: str = "mine") -> str:
+    return broker.transactions.shards.read(DESCRIBE_TRANSACTION, DescribeTransactionRequest(transactional_id)).state
 
 
 def ends(brokers: TwoBrokers) -> tuple[int, int]:
@@ -140,6 +142,41 @@ def test_marker_finds_the_new_leader_when_the_partition_moves(tmp_path: Path, me
         await until(lambda: state(brokers.one.broker) == "CompleteCommit")
         assert brokers.partition("there", ONE).log.log_end_offset == 1
         assert brokers.partition("there", TWO).log.log_end_offset == 0
+
+    run(tmp_path, scenario)
+
+
+def test_marker_does_not_wait_for_the_end_of_its_pause_when_the_partition_has_a_leader_again(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        producer = Producer(brokers)
+        await producer.begin(THERE)
+        brokers.show(led("there", NO_LEADER, 1))
+        await producer.end(brokers.one.broker)
+        await until(lambda: brokers.one.broker.transactions.waiting_markers == 1)
+        brokers.show(led("there", ONE, 2))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert state(brokers.one.broker) == "CompleteCommit"
+        assert brokers.one.broker.transactions.waiting_markers == 0
+
+    run(tmp_path, scenario)
+
+
+def test_other_transactions_end_when_the_replicas_of_one_partition_hang(tmp_path: Path) -> None:
+    """Their markers waited for 30 s behind those of the partition."""
+
+    async def scenario(brokers: TwoBrokers) -> None:
+        brokers.show(led("there", TWO, 1, isr=BOTH), led("elsewhere", TWO))
+        hanging, other = Producer(brokers), Producer(brokers, "other")
+        await hanging.begin(THERE)
+        await other.begin(TopicPartition("elsewhere", 0))
+        assert await hanging.end(brokers.one.broker) is ErrorCode.NONE
+        await until(lambda: brokers.wire.count(WriteTxnMarkersRequest) == 1)
+        assert await other.end(brokers.one.broker) is ErrorCode.NONE
+        await until(lambda: state(brokers.one.broker, "other") == "CompleteCommit")
+        assert state(brokers.one.broker) == "PrepareCommit"
+        brokers.show(led("there", TWO, 2))
+        await until(lambda: state(brokers.one.broker) == "CompleteCommit")
 
     run(tmp_path, scenario)
 

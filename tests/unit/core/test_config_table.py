@@ -72,6 +72,8 @@ DIFFERENT_DEFAULT = {
     "node.id": "Kafka has none and demands it",
     "log.dir": "/tmp does not survive a reboot",
     "controller.listener.names": "Kafka has none and demands it",
+    "offsets.topic.segment.bytes": "a new coordinator reads all of it",
+    "transaction.state.log.segment.bytes": "the same",
 }
 DIFFERENT_MODE = {
     "listeners": "we listen at start only",

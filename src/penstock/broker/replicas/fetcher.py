@@ -219,7 +219,9 @@ class LeaderFetcher:
                     to_flush.append(followed.partition)
                 elif answer is Answer.OUT_OF_RANGE:
                     out_of_range.append(followed)
-                cut_count += answer is Answer.CUT
+                if answer is Answer.CUT:
+                    cut_count += 1
+                    count = _PARTITIONS_PER_TURN  # a cut is a turn's work
                 self._follow_up(followed, answer, size)
         self._note_cuts(cut_count)
         if to_flush:
@@ -266,8 +268,10 @@ class LeaderFetcher:
             answer = Answer.LATER
             if each.key in starts and each.key in ends:
                 answer = each.take_bounds(starts[each.key], ends[each.key], self._follower.clock.now_ms())
-            cut_count += answer is Answer.CUT
             self._follow_up(each, answer)
+            if answer is Answer.CUT:
+                cut_count += 1
+                await asyncio.sleep(0)
         self._note_cuts(cut_count)
 
     def _note_cuts(self, count: int) -> None:

@@ -8,8 +8,9 @@ Rules:
   before: the log is cut there.
 - A disk that fails takes this partition away, and no other.
 
-Cutting a log blocks the loop for some milliseconds, since a file is cut and epochs are synced; a thread removes the
-segments that go. It happens after an election at most.
+Cutting a log blocks the loop for some milliseconds, since a file is cut and epochs are synced, and the batches between
+the last mark of the producers' state and the cut are replayed (`penstock.log.state.producer_marks`); a thread removes
+the segments that go. It happens after an election at most, and each cut has a turn of the loop of its own.
 """
 
 from __future__ import annotations

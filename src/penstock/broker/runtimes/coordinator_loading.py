@@ -1,5 +1,5 @@
-"""Loads partitions of a coordinator's topic, one after another: every record of a log is replayed into its shard, in
-slices.
+"""Loads partitions of a coordinator's topic, one after another: of each key the last record of a log is replayed into
+its shard, in slices.
 
 A load ends in one of three ways: everything is replayed; the shard is gone meanwhile, because its topic was deleted or
 another broker leads the partition; or something cannot be read, which the operator is told. The partition is never left
@@ -12,19 +12,20 @@ import enum
 import logging
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Generic, TypeVar
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
-from penstock.broker.slices import Work
+from penstock.broker.slices import Slices, Work
+from penstock.coordinators.latest_records import LatestRecords
 from penstock.coordinators.routing import Shard, Shards
-from penstock.protocol.batch import BatchHeader
+from penstock.core.clock import Clock
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger("penstock.broker.coordinators")
 
 ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
+Result = TypeVar("Result")
 
 
 class Loaded(enum.Enum):
@@ -39,14 +40,12 @@ class _NotWantedError(Exception):
 
 class CoordinatorLoading(Generic[ShardType]):
     def __init__(
-        self,
-        log: CoordinatorLog,
-        shards: Shards[ShardType, Any, Any, Any],
-        replay_batch: Callable[[int, BatchHeader, bytes], Work[None]],
+        self, log: CoordinatorLog, shards: Shards[ShardType, Any, Any, Any], clock: Clock, slices: Slices
     ) -> None:
         self._log = log
         self._shards = shards
-        self._replay_batch = replay_batch
+        self._clock = clock
+        self._slices = slices
         self._queue: deque[tuple[Partition, ShardType]] = deque()
         self._is_running = False
 
@@ -70,8 +69,12 @@ class CoordinatorLoading(Generic[ShardType]):
 
     async def load(self, partition: Partition, shard: ShardType) -> Loaded:
         index = partition.topic_partition.partition
+        started_ms, size, records = self._clock.monotonic_ms(), partition.log.size, LatestRecords()
         try:
-            is_complete = await self._log.replay(partition, partial(self._replay, index, shard))
+            is_complete = await self._log.read_all(
+                partition, lambda data, offset: self._while_wanted(index, shard, records.take(data, offset))
+            )
+            await self._slices.run(self._while_wanted(index, shard, self._replay(index, records)))
         except _NotWantedError:
             return Loaded.NOT_WANTED
         except Exception as error:  # whatever a damaged record leads to; other partitions go on
@@ -82,13 +85,32 @@ class CoordinatorLoading(Generic[ShardType]):
                 extra={"topic": self._log.topic, "partition": index, "reason": str(error) or repr(error)},
             )
             return Loaded.FAILED if self._shards.find(index) is shard else Loaded.NOT_WANTED
-        return Loaded.ALL if is_complete and self._shards.find(index) is shard else Loaded.NOT_WANTED
+        if not is_complete or self._shards.find(index) is not shard:
+            return Loaded.NOT_WANTED
+        fields = {"bytes": size, "batches": records.batch_count, "records": len(records)}
+        logger.info(
+            "a coordinator's state is loaded",
+            extra={
+                "topic": self._log.topic,
+                "partition": index,
+                **fields,
+                "ms": self._clock.monotonic_ms() - started_ms,
+            },
+        )
+        return Loaded.ALL
 
-    def _replay(self, partition: int, shard: ShardType, header: BatchHeader, batch: bytes) -> Work[None]:
-        """Between two steps, and between two batches, the partition may go and come back with another shard."""
-        if self._shards.find(partition) is not shard:
-            raise _NotWantedError
-        for _ in self._replay_batch(partition, header, batch):
+    def _replay(self, partition: int, records: LatestRecords) -> Work[None]:
+        for key, value, offset, producer_id in records:
+            self._shards.replay(partition, key, value, offset, producer_id)
             yield
-            if self._shards.find(partition) is not shard:
-                raise _NotWantedError
+
+    def _while_wanted(self, partition: int, shard: ShardType, work: Work[Result]) -> Work[Result]:
+        """Between two steps the partition may go and come back with another shard."""
+        while self._shards.find(partition) is shard:
+            try:
+                next(work)
+            except StopIteration as stop:
+                result: Result = stop.value
+                return result
+            yield
+        raise _NotWantedError

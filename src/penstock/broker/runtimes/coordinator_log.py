@@ -15,7 +15,6 @@ from penstock.broker.partitions.settling import Appended, settle
 from penstock.broker.slices import Slices, Work
 from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
-from penstock.protocol.batch import HEADER_SIZE, BatchHeader, is_crc_valid, read_header
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.in_sync import ALL_REPLICAS
 
@@ -26,8 +25,9 @@ _SPLIT_RECORDS = 1_000
 
 RecordType = TypeVar("RecordType")
 
-# Gets every batch with its header, and takes it record by record.
-TakeBatch = Callable[[BatchHeader, bytes], Work[None]]
+# Gets a piece of the log, which begins with the batch at the given offset and may end in the middle of one. Where the
+# last whole batch ends is its result.
+TakePiece = Callable[[bytes, int], Work[int]]
 
 
 class CoordinatorLog:
@@ -85,36 +85,19 @@ class CoordinatorLog:
 
     # -------------------------------------------------------------------------------------------- loading
 
-    async def replay(self, partition: Partition, take: TakeBatch) -> bool:
-        """Hands over every batch that the log holds now; False when the topic was deleted meanwhile. ApiError
-        (CORRUPT_MESSAGE) for a damaged batch.
-        """
+    async def read_all(self, partition: Partition, take: TakePiece) -> bool:
+        """Hands over all that the log holds now; False when the topic was deleted meanwhile."""
         log = partition.log
         offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
             piece = log.reader.read(offset, _PIECE_SIZE, end, at_least_one=True)
             if piece is None or not len(piece):
                 break
-            offset = await self._slices.run(_take_batches(piece.read(0, len(piece)), offset, take))
+            offset = await self._slices.run(take(piece.read(0, len(piece)), offset))
             await asyncio.sleep(0)
             if self._partitions.find(*partition.topic_partition) is not partition:
                 return False
         return True
-
-
-def _take_batches(data: bytes, offset: int, take: TakeBatch) -> Work[int]:
-    """The offset after the last whole batch of `data`, which may end in the middle of one."""
-    position = 0
-    while len(data) - position >= HEADER_SIZE:
-        header = read_header(data, position)
-        if position + header.size > len(data):
-            break
-        if not is_crc_valid(data, position, header):
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is damaged")
-        yield from take(header, data[position : position + header.size])
-        position += header.size
-        offset = header.next_offset
-    return offset
 
 
 def split_records(records: Sequence[RecordType], is_atomic: bool) -> Iterator[Sequence[RecordType]]:

@@ -1,5 +1,5 @@
 """Runs a coordinator: appends its records, replays them, then releases its replies; sets its timers; loads it from the
-log. Groups and transactions share all of it (ADR 12) and override what differs: `_batch`, `_replay_batch`, `_follow`.
+log. Groups and transactions share all of it (ADR 12) and override what differs: `_batch` and `_follow`.
 
 The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
 other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
@@ -28,9 +28,8 @@ from penstock.coordinators.routing import Shard, Shards
 from penstock.core.clock import Clock
 from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.types import NO_PRODUCER_ID
-from penstock.protocol.batch import BatchHeader
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.records import EncodedRecords, Record, build_batch, build_encoded_batch, iterate_records
+from penstock.protocol.records import EncodedRecords, Record, build_batch, build_encoded_batch
 
 logger = logging.getLogger("penstock.broker.coordinators")
 
@@ -104,7 +103,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         self._unload_count = 0
         self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch that we were told, led here or not
         self._timers = CoordinatorTimers(self._on_timer)
-        self._loading = CoordinatorLoading(log, shards, self._replay_batch)
+        self._loading = CoordinatorLoading(log, shards, clock, slices)
         shards.is_led = log.is_led
         self._notices = RateLimitedLog(logger, Limiter(_NOTICE_INTERVAL_MS, _NOTICE_BURST), clock.monotonic_ms)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -367,13 +366,6 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if isinstance(records, EncodedRecords):
             return build_encoded_batch(records), NO_PRODUCER_ID
         return build_batch(records), NO_PRODUCER_ID
-
-    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:
-        if not header.is_control:
-            for record in iterate_records(batch):
-                if record.key is not None:
-                    self.shards.replay(partition, record.key, record.value)
-                yield
 
     def _follow(self, outcome: OutcomeType) -> None:
         """What was decided is durable."""

@@ -16,7 +16,7 @@ from penstock.cluster.image import TopicImage
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.metrics.counters import GroupMetrics
-from penstock.core.types import NO_PRODUCER_ID, ZERO_TOPIC_ID, TopicPartition
+from penstock.core.types import ZERO_TOPIC_ID, TopicPartition
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerProgress
 from penstock.groups.coordinator import GroupCoordinator
@@ -26,16 +26,7 @@ from penstock.groups.requests import DeletedTopic
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Topic, Topics
-from penstock.protocol.batch import BatchHeader
-from penstock.protocol.records import (
-    CONTROL_COMMIT,
-    EncodedRecords,
-    Record,
-    build_batch,
-    build_encoded_batch,
-    decode_end_marker,
-    iterate_records,
-)
+from penstock.protocol.records import EncodedRecords, Record, build_batch, build_encoded_batch
 
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
@@ -90,17 +81,6 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         else:
             batch = build_batch(records, **producer._asdict(), base_sequence=0, is_transactional=True)
         return batch, producer.producer_id
-
-    def _replay_batch(self, partition: int, header: BatchHeader, batch: bytes) -> Work[None]:
-        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-        for record in iterate_records(batch):
-            if header.is_control:
-                marker = decode_end_marker(record)
-                if marker is not None:
-                    self.end_transaction(partition, producer_id, marker.control_type == CONTROL_COMMIT)
-            elif record.key is not None:
-                self.shards.replay(partition, record.key, record.value, record.offset, producer_id)
-            yield
 
     def end_transaction(self, partition: int, producer_id: int, is_committed: bool) -> None:
         """The log of `partition` has a marker: offsets that waited for it count from now on, or never."""

@@ -28,12 +28,16 @@ from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.transactions.outcome import Markers
 
-# A partition that does not take its marker is mostly one that comes back with its disk or after a restart: soon at
-# first, then rarely enough not to matter.
+# A partition that does not take its marker is mostly one without a leader, whose coordinator of groups is loading, or
+# that comes back with its disk: soon at first, then rarely enough not to matter. Its producer waits for the last retry,
+# too, and to be refused costs 5 us.
 _FIRST_RETRY_MS = 100
-_LAST_RETRY_MS = 5_000
+_LAST_RETRY_MS = 1_000
 # How long a marker may wait for its replicas before it is written again: Kafka's request.timeout.ms.
 SETTLE_TIMEOUT_MS = 30_000
+# The same where another broker asks, for markers or whether a producer may write. It has one request under way, and all
+# other transactions wait for the answer: a replica that hung held them up for 30 s.
+ANSWER_TIMEOUT_MS = 1_000
 # A marker takes some 60 us: 3 ms in all.
 MARKERS_PER_TURN = 50
 # To decide on a transaction takes some 0.7 us for each of its partitions.
@@ -157,6 +161,13 @@ class MarkerDelivery:
         if self._is_wanted(markers):
             loop, longer_ms = asyncio.get_running_loop(), min(retry_ms * 2, _LAST_RETRY_MS)
             self._retries[markers] = loop.call_later(retry_ms / 1000, self._retry, markers, longer_ms)
+
+    def look_again(self) -> None:
+        """Partitions have other leaders: nobody waits for the end of a pause that was meant for the former ones."""
+        waiting, self._retries = self._retries, {}
+        for markers, timer in waiting.items():
+            timer.cancel()
+            self._put_off(markers, _FIRST_RETRY_MS)
 
     def _retry(self, markers: Markers, retry_ms: int) -> None:
         if self._retries.pop(markers, None) is not None:

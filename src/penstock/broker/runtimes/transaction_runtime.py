@@ -49,6 +49,10 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         for markers in outcome.markers:
             self._delivery.deliver(markers)
 
+    def on_leaders_changed(self) -> None:
+        """Markers that wait for a leader are tried at once."""
+        self._delivery.look_again()
+
     def _report(self, written: Markers) -> None:
         self._perform(self.coordinator.on_markers_written(written, self._clock.now_ms()))
 

@@ -91,8 +91,7 @@ class Member:
         # A delta changes the log's own node, too: nobody needs the names of the thousand deltas.
         paths = (znodes.LOG, znodes.CONTROLLER, znodes.broker_path(broker.node_id))
         self._ends = [store.watch(path, self._changed, children=False) for path in paths]
-        self._ends.append(store.watch(znodes.BROKER_IDS, self._changed))
-        self._ends.append(store.on_session(self._session_changed))
+        self._ends += [store.watch(znodes.BROKER_IDS, self._changed), store.on_session(self._session_changed)]
 
     # ---------------------------------------------------------------------------------------------- joining, leaving
 
@@ -114,7 +113,7 @@ class Member:
                 await self._step()
             except StoreError as error:
                 is_taken = error.kind is StoreErrorKind.NODE_EXISTS and loop.time() < deadline
-                if not is_taken and not self._is_passing(error):
+                if not is_taken and not _is_passing(error, self._store):
                     raise
                 if is_taken and not is_told:
                     logger.warning(
@@ -128,11 +127,6 @@ class Member:
         self._is_joined = True
         if self._woken.is_set():
             self._wake()
-
-    def _is_passing(self, error: StoreError) -> bool:
-        """Whether the connection or the session was lost, and will be back."""
-        is_connected = self._store.session_state is SessionState.CONNECTED
-        return error.kind in (StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED) or not is_connected
 
     async def close(self) -> None:
         self._is_stopping = True
@@ -368,3 +362,9 @@ class Member:
             loaded = await asyncio.to_thread(replayed, image, deltas)
         await self._publisher.follow(loaded)
         return stored
+
+
+def _is_passing(error: StoreError, store: Store) -> bool:
+    """Whether the connection or the session was lost, and will be back."""
+    is_connected = store.session_state is SessionState.CONNECTED
+    return error.kind in (StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED) or not is_connected

@@ -38,6 +38,7 @@ def _cut(contents: LogContents, discard: Discard, offset: int, now_ms: int) -> N
     end_offset = active.truncate(offset, now_ms)
     if not aborted.truncate(active.base_offset, offset):
         contents.snapshots.remove_after(active.base_offset)  # so that all of the segment is replayed
+        contents.marks.cut(active.base_offset)
     _note_new_end(contents, end_offset, now_ms)
 
 
@@ -49,6 +50,7 @@ def start_over(contents: LogContents, discard: Discard, offset: int, now_ms: int
     segments.replace_all([contents.create_segment(offset, now_ms)])
     contents.log_start_offset = contents.high_watermark = offset
     contents.snapshots.remove_after(-1)
+    contents.marks.cut(-1)
     contents.epoch_file.truncate_from_end(0)
     _note_new_end(contents, offset, now_ms)
 
@@ -66,6 +68,7 @@ def _note_new_end(contents: LogContents, end_offset: int, now_ms: int) -> None:
     contents.high_watermark = min(contents.high_watermark, end_offset)
     contents.recovery_point = min(contents.recovery_point, end_offset)
     contents.snapshots.remove_after(end_offset)
+    contents.marks.cut(end_offset)
     contents.epoch_file.truncate_from_end(end_offset)
     rebuild_producer_state(contents, now_ms)
     contents.producers.note_high_watermark(contents.high_watermark)

@@ -1,4 +1,6 @@
-"""Producer state and transaction indexes from what is on disk: the newest snapshot, then the batches after it."""
+"""Producer state and transaction indexes from what is known: the newest snapshot on disk, or a newer mark in memory,
+then the batches after it.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,7 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
     after it and would know less than the producer does, so it is not used.
     """
     state, snapshots, segments, aborted = contents.producers, contents.snapshots, contents.segments, contents.aborted
-    snapshots.remove_before(segments.first.base_offset)
-    start, entries = snapshots.load_newest() or (segments.first.base_offset, [])
+    start, entries = _find_beginning(contents)
     find_earlier = functools.partial(_find_earlier_batches, contents.availability, segments)
     state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms, find_earlier)
     if start < contents.log_end_offset:
@@ -41,10 +42,19 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
             if segment.base_offset > start:
                 # Taken again on the way, so that the next recovery need not begin this far back.
                 snapshots.write(segment.base_offset, state.entries.values())
-            for completed in _replay_segment(state, segment, start):
+            for completed in _replay_segment(state, segment, start, contents):
                 aborted.note(segment.base_offset, completed)
         aborted.seal_before(segments.active.base_offset)
     state.end_offset = contents.log_end_offset
+
+
+def _find_beginning(contents: LogContents) -> tuple[int, list[ProducerStateEntry]]:
+    snapshots, first_offset = contents.snapshots, contents.segments.first.base_offset
+    snapshots.remove_before(first_offset)
+    mark = contents.marks.find(first_offset, contents.log_end_offset)
+    if mark is not None and not any(offset > mark.offset for offset in snapshots.offsets[-1:]):
+        return mark.offset, mark.copies()
+    return snapshots.load_newest() or (first_offset, [])
 
 
 def _find_earlier_batches(
@@ -71,10 +81,20 @@ def rebuild_transaction_index(
     return index
 
 
-def _replay_segment(state: ProducerState, segment: Segment, start: int) -> Iterator[CompletedTransaction]:
-    """The transactions that come to an end in it, while `state` follows."""
+def _replay_segment(
+    state: ProducerState, segment: Segment, start: int, marked: LogContents | None = None
+) -> Iterator[CompletedTransaction]:
+    """The transactions that come to an end in it, while `state` follows. The contents of `marked` get marks from their
+    high watermark on: what lies behind it may be cut off soon.
+    """
     file = segment.open_file()
     for position, header in segment.scan_from(start):
+        if (
+            marked is not None
+            and header.next_offset > marked.high_watermark
+            and marked.marks.is_due(segment.base_offset, position)
+        ):
+            marked.marks.make(header.base_offset, segment.base_offset, position, state.entries.values())
         if header.has_producer:
             marker = read_marker(read_batch(file, position, header)) if header.is_control else None
             completed = state.update(header, header.base_offset, header.max_timestamp, marker)

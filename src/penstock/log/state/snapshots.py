@@ -1,4 +1,6 @@
-"""The producer snapshots of a partition on disk: one per segment, and one at the end after a clean shutdown."""
+"""The producer snapshots of a partition on disk: one per segment, and after a clean shutdown one at the end, and one
+near the high watermark if that is before the end.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,12 @@ class Snapshots:
         return None
 
     def remove_stray(self, base_offsets: Collection[int]) -> None:
-        """Keep one per segment, and of the others only the newest, if it lies past the last segment's base."""
+        """Keep one per segment, and of the others what a clean shutdown leaves: the newest two, if they lie past the
+        last segment's base.
+        """
+        last_base = max(base_offsets, default=0)
         strays = [offset for offset in self.offsets if offset not in base_offsets]
-        if strays and strays[-1] > max(base_offsets, default=0):
-            strays.pop()
-        self._remove(strays)
+        self._remove([offset for offset in strays if offset <= last_base or offset not in strays[-2:]])
 
     def remove_after(self, offset: int) -> None:
         self._remove([taken for taken in self.offsets if taken > offset])

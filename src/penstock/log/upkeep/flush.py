@@ -93,6 +93,14 @@ def capture_flush(contents: LogContents) -> Flush:
     return _capture(contents, unflushed, paths, directories)
 
 
+def _write_near_high_watermark(contents: LogContents) -> None:
+    """The next leader may not have what is past the high watermark: then the log is cut, and replayed from here on."""
+    if contents.high_watermark < contents.log_end_offset:
+        mark = contents.marks.find(contents.segments.active.base_offset, contents.high_watermark)
+        if mark is not None:
+            contents.snapshots.write(mark.offset, mark.entries)
+
+
 def capture_closing(contents: LogContents) -> Flush:
     """Everything that a clean shutdown leaves: no batch comes after this. What the files lack is written here.
 
@@ -105,6 +113,7 @@ def capture_closing(contents: LogContents) -> Flush:
     active, log_end_offset = contents.segments.active, contents.log_end_offset
     if log_end_offset > 0:
         contents.snapshots.write(log_end_offset, contents.producers.entries.values())
+        _write_near_high_watermark(contents)
     has_transaction_index = contents.aborted.seal(active.base_offset)
     active.seal(trim=contents.settings.preallocate)
     unflushed: Sequence[Segment] = ()

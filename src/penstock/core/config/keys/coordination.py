@@ -9,6 +9,7 @@ from penstock.core.config.types import ConfigKey, ConfigKind, Importance, OneOf,
 _HIGH = Importance.HIGH
 _LOW = Importance.LOW
 _DYNAMIC = UpdateMode.CLUSTER_WIDE
+_COORDINATOR_SEGMENT_BYTES = 16 * 1024 * 1024
 
 GROUP_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
@@ -176,8 +177,10 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "offsets.topic.segment.bytes",
         ConfigKind.INT,
-        104_857_600,
-        "Segment size of `__consumer_offsets`; small segments load quickly.",
+        _COORDINATOR_SEGMENT_BYTES,
+        "Segment size of `__consumer_offsets` when the topic is created. A coordinator that takes a partition over "
+        "reads all of it, and compaction leaves the last segment alone: 16 MiB load in half a second. Kafka's default "
+        "is 100 MiB.",
         rule=Range(1),
         importance=_HIGH,
     ),
@@ -211,8 +214,9 @@ TRANSACTION_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         "transaction.state.log.segment.bytes",
         ConfigKind.INT,
-        104_857_600,
-        "Segment size of `__transaction_state`.",
+        _COORDINATOR_SEGMENT_BYTES,
+        "Segment size of `__transaction_state` when the topic is created. Kafka's default is 100 MiB; see "
+        "`offsets.topic.segment.bytes`.",
         rule=Range(1),
         importance=_HIGH,
     ),
