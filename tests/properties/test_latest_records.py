@@ -29,14 +29,14 @@ _steps = st.one_of(
 
 
 def _view(shard: GroupShard) -> dict[str, Any]:
-    """Committed offsets, and those of open transactions. Groups without any are not compared: compaction may have taken
-    away what they came from.
+    """Committed offsets, and those of open transactions, of which none comes first. Groups without any do not count:
+    compaction may have taken away what they came from.
     """
-    offsets = shard.offsets
+    offsets, partitions = shard.offsets, [TopicPartition("orders", index) for index in _PARTITIONS]
     return {
         group: [
-            (list(offsets.versions(group, TopicPartition("orders", index))), offsets.has_open_transaction(group))
-            for index in _PARTITIONS
+            (offsets.get(group, each), sorted(offsets.versions(group, each), key=lambda version: version.log_offset))
+            for each in partitions
         ]
         for group in _GROUPS
     }
