@@ -17,7 +17,7 @@ from penstock.log.recovery.loading import load_log
 from penstock.log.state.producer_marks import ProducerMarks
 from penstock.log.state.producer_state import BatchMetadata, ProducerStateEntry
 from penstock.log.storage.files import Files, OpenFile, StrPath
-from tests.unit.log.support import NOW, SMALL, Disk, batch, end_transaction, sequenced, transactional
+from tests.unit.log.support import NOW, SMALL, Disk, batch, sequenced, transactional
 
 _LARGE = LogSettings(segment_bytes=1 << 30)
 _VALUE = "v" * 900
@@ -119,7 +119,7 @@ def test_a_cut_finds_what_a_replay_of_everything_finds(tmp_path: Path, seed: int
     for _ in range(chance.randrange(20, 120)):
         producer_id, kind = chance.randrange(1, 5), chance.randrange(10)
         if kind == 0:
-            end_transaction(log, is_commit=chance.random() < 0.5, producer_id=producer_id)
+            log.append_end_marker(producer_id, 0, 0, chance.random() < 0.5, 0, NOW)
         elif kind == 1 and log.log_end_offset > log.high_watermark:
             log.truncate_to(chance.randrange(log.high_watermark, log.log_end_offset), NOW)
             sequences = {each: entry.next_sequence for each, entry in log.producers.entries.items()}
@@ -130,7 +130,7 @@ def test_a_cut_finds_what_a_replay_of_everything_finds(tmp_path: Path, seed: int
         if chance.random() < 0.7:
             log.advance_high_watermark(chance.randrange(log.high_watermark, log.log_end_offset + 1))
     log.truncate_to(chance.randrange(log.high_watermark, log.log_end_offset + 1), NOW)
-    found, unstable = _view(log), log.producers.first_unstable_offset
+    found, unstable, high_watermark = _view(log), log.last_stable_offset, log.high_watermark
     open_transactions = dict(log.producers.open_transactions)
     log.close(clean=False)
     for path in tmp_path.glob("*.snapshot"):
@@ -138,7 +138,24 @@ def test_a_cut_finds_what_a_replay_of_everything_finds(tmp_path: Path, seed: int
     whole = PartitionLog(load_log(disk.request(is_clean=False)), disk.deletes, NOW)
     assert _view(whole) == found
     assert whole.producers.open_transactions == open_transactions
-    assert unstable is None or unstable >= 0
+    whole.producers.note_high_watermark(high_watermark)
+    whole.advance_high_watermark(high_watermark)
+    assert whole.last_stable_offset == unstable
+
+
+def test_a_transaction_is_undecided_after_a_cut_when_its_marker_is_above_the_high_watermark(tmp_path: Path) -> None:
+    log = Disk(tmp_path, settings=_LARGE).create()
+    for sequence in range(4):
+        log.append_as_leader(transactional(sequence, producer_id=1), 0, NOW)
+    log.append_end_marker(1, 0, 0, False, 0, NOW)
+    log.append_as_leader(sequenced(0), 0, NOW)
+    log.advance_high_watermark(2)  # with a mark at the end
+    assert log.last_stable_offset == 0
+    log.append_as_leader(sequenced(1), 0, NOW)
+    log.truncate_to(6, NOW)
+    assert (log.log_end_offset, log.last_stable_offset) == (6, 0)
+    log.advance_high_watermark(6)
+    assert log.last_stable_offset == 6
 
 
 def _entries(count: int) -> Iterator[ProducerStateEntry]:
@@ -152,7 +169,7 @@ def test_marks_stay_few_and_reach_from_the_high_watermark_to_the_end_when_it_doe
     while position < 1 << 30:
         position += 64 * 1024
         if marks.is_due(0, position):
-            marks.make(position, 0, position, entries)
+            marks.make(position, 0, position, entries, {})
             made += 1
     first = marks.find(0, 1 << 20)
     last = marks.find(0, 1 << 30)
@@ -167,7 +184,7 @@ def test_marks_stay_few_and_reach_from_the_high_watermark_to_the_end_when_it_doe
 
 def test_a_mark_does_not_change_when_the_producer_goes_on() -> None:
     marks, entries = ProducerMarks(), list(_entries(1))
-    marks.make(5, 0, 100, entries)
+    marks.make(5, 0, 100, entries, {})
     entries[0].batches.append(BatchMetadata(1, 6, 0, NOW))
     mark = marks.find(0, 5)
     assert mark is not None
@@ -176,3 +193,12 @@ def test_a_mark_does_not_change_when_the_producer_goes_on() -> None:
     assert marks.find(6, 10) is None
     marks.cut(4)
     assert marks.find(0, 10) is None
+
+
+def test_a_log_gets_no_marks_when_copies_of_its_producers_would_take_long() -> None:
+    marks = ProducerMarks()
+    marks.make(5, 0, 100, list(_entries(10_000)), {})
+    assert marks.find(0, 5) is None
+    assert not marks.is_due(0, 200)
+    marks.make(5, 0, 100, list(_entries(9_000)), {})
+    assert marks.find(0, 5) is not None

@@ -71,7 +71,14 @@ class LogContents:
         marks, active = self.marks, self.segments.active
         marks.note_high_watermark(self.high_watermark)
         if marks.is_due(active.base_offset, active.size):
-            marks.make(self.log_end_offset, active.base_offset, active.size, self.producers.entries.values())
+            state = self.producers
+            marks.make(
+                self.log_end_offset,
+                active.base_offset,
+                active.size,
+                state.entries.values(),
+                state.unreplicated_transactions,
+            )
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
         """Seal the active segment and begin a new one, with a producer snapshot at the seam. After an OSError the

@@ -5,12 +5,12 @@ then, since the newest snapshot on disk is mostly at the beginning of the segmen
 ever below the high watermark, so the state is marked near it while the log grows: a mark every so many bytes, of which
 the newest at or below the high watermark stays, and all above it. A cut replays what lies between a mark and the cut.
 
-A log with one replica is never cut, and has no marks.
+A log with one replica is never cut. It gets marks at a start alone, if its high watermark lagged behind its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from penstock.log.state.producer_state import ProducerStateEntry
@@ -21,13 +21,16 @@ _LEAST_INTERVAL = 256 * 1024
 _INTERVAL_PER_ENTRY = 8 * 1024
 # Where the high watermark does not move, every second mark goes, and the next ones are twice as far apart.
 _MOST_MARKS = 16
-_MOST_ENTRIES = 20_000  # of all marks: 20 MB
+# Of all marks of a log: 20 MB. A log that knows half as many producers, who could write at once, gets no marks: a copy
+# would take 10 ms of the event loop, and two of them are the least that helps.
+_MOST_ENTRIES = 20_000
 _LEAST_MARKS = 2
 
 
 class ProducerMark(NamedTuple):
     offset: int  # every batch before it is reflected
     entries: list[ProducerStateEntry]
+    unreplicated: Mapping[int, int]  # transactions whose markers were above the high watermark
 
     def copies(self) -> list[ProducerStateEntry]:
         return [entry.copy() for entry in self.entries]
@@ -46,14 +49,21 @@ class ProducerMarks:
     def is_due(self, segment: int, position: int) -> bool:
         return segment != self._segment or position - self._position >= self._interval
 
-    def make(self, offset: int, segment: int, position: int, entries: Collection[ProducerStateEntry]) -> None:
+    def make(
+        self,
+        offset: int,
+        segment: int,
+        position: int,
+        entries: Collection[ProducerStateEntry],
+        unreplicated: Mapping[int, int],
+    ) -> None:
         """The state is that of `offset`, which stands at `position` of the segment with the base offset `segment`."""
-        marks = self._marks
-        if len(marks) >= max(_LEAST_MARKS, min(_MOST_MARKS, _MOST_ENTRIES // (len(entries) + 1))):
+        marks, room = self._marks, min(_MOST_MARKS, _MOST_ENTRIES // (len(entries) + 1))
+        if len(marks) >= room:
             del marks[1::2]
             self._spacing *= 2
-        if not marks or marks[-1].offset < offset:
-            marks.append(ProducerMark(offset, [entry.copy() for entry in entries]))
+        if room >= _LEAST_MARKS and (not marks or marks[-1].offset < offset):
+            marks.append(ProducerMark(offset, [entry.copy() for entry in entries], dict(unreplicated)))
         self._segment, self._position = segment, position
         self._interval = self._spacing * max(_LEAST_INTERVAL, _INTERVAL_PER_ENTRY * len(entries))
 

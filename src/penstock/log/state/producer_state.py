@@ -20,7 +20,8 @@ A transaction is unstable while it is open, and then until its marker is below t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.core.types import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TopicPartition
@@ -34,6 +35,7 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 _LAST_EPOCH = 0x7FFF
 _FIRST_VERSION_WITH_EPOCH_PER_TRANSACTION = 2
 NO_COORDINATOR_EPOCH = -1
+_NOTHING: Mapping[int, int] = MappingProxyType({})
 
 
 class BatchMetadata(NamedTuple):
@@ -156,8 +158,11 @@ class ProducerState:
         now_ms: int,
         expiration_ms: int,
         find_earlier: FindEarlier | None = None,
+        unreplicated: Mapping[int, int] = _NOTHING,
     ) -> None:
-        """From a snapshot. Without `find_earlier` only the newest batch of each producer is known by its number."""
+        """From a snapshot or a mark. Without `find_earlier` only the newest batch of each producer in a snapshot is
+        known by its number.
+        """
         self._find_earlier = find_earlier
         self.entries = {entry.producer_id: entry for entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
         self.open_transactions = dict(
@@ -167,7 +172,7 @@ class ProducerState:
                 if entry.current_transaction_first_offset != NO_OFFSET
             )
         )
-        self.unreplicated_transactions = {}
+        self.unreplicated_transactions = dict(unreplicated)
         self.end_offset = end_offset
 
     @property

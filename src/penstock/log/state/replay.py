@@ -13,6 +13,7 @@ from penstock.core.types import Buffer, TopicPartition
 from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
 from penstock.log.state.earlier_batches import find_earlier_batches
+from penstock.log.state.producer_marks import ProducerMark
 from penstock.log.state.producer_state import BatchMetadata, CompletedTransaction, ProducerState, ProducerStateEntry
 from penstock.log.state.snapshots import Snapshots
 from penstock.log.state.transaction_index import AbortedTransaction, TransactionIndex
@@ -34,9 +35,9 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
     after it and would know less than the producer does, so it is not used.
     """
     state, snapshots, segments, aborted = contents.producers, contents.snapshots, contents.segments, contents.aborted
-    start, entries = _find_beginning(contents)
+    start, entries, unreplicated = _find_beginning(contents)
     find_earlier = functools.partial(_find_earlier_batches, contents.availability, segments)
-    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms, find_earlier)
+    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms, find_earlier, unreplicated)
     if start < contents.log_end_offset:
         for segment in segments.from_offset(start):
             if segment.base_offset > start:
@@ -48,13 +49,13 @@ def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
     state.end_offset = contents.log_end_offset
 
 
-def _find_beginning(contents: LogContents) -> tuple[int, list[ProducerStateEntry]]:
+def _find_beginning(contents: LogContents) -> ProducerMark:
     snapshots, first_offset = contents.snapshots, contents.segments.first.base_offset
     snapshots.remove_before(first_offset)
     mark = contents.marks.find(first_offset, contents.log_end_offset)
     if mark is not None and not any(offset > mark.offset for offset in snapshots.offsets[-1:]):
-        return mark.offset, mark.copies()
-    return snapshots.load_newest() or (first_offset, [])
+        return mark._replace(entries=mark.copies())
+    return ProducerMark(*(snapshots.load_newest() or (first_offset, [])), unreplicated={})
 
 
 def _find_earlier_batches(
@@ -94,7 +95,8 @@ def _replay_segment(
             and header.next_offset > marked.high_watermark
             and marked.marks.is_due(segment.base_offset, position)
         ):
-            marked.marks.make(header.base_offset, segment.base_offset, position, state.entries.values())
+            entries, unreplicated = state.entries.values(), state.unreplicated_transactions
+            marked.marks.make(header.base_offset, segment.base_offset, position, entries, unreplicated)
         if header.has_producer:
             marker = read_marker(read_batch(file, position, header)) if header.is_control else None
             completed = state.update(header, header.base_offset, header.max_timestamp, marker)
