@@ -82,8 +82,9 @@ class Duties:
         return led_count
 
     async def unregister(self, node_id: int) -> None:
-        """A broker is gone for good: no new topic counts on it any more. A broker that runs loses its leaderships, as
-        in Kafka, and registers anew at once; in Kafka it does so at its next start. Raises ApiError.
+        """A broker is gone for good: no new topic counts on it any more. A broker that runs is fenced and
+        registers anew at once (in Kafka at its next start). It keeps what it leads where it is back before the
+        controller has counted it out, as the controller itself always is. Raises ApiError.
         """
         await self._change(lambda image: decide_unregister(image, node_id))
         broker = self._publisher.image.brokers.get(node_id)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from penstock.cluster.levels import SUPPORTED, LevelRange
-from penstock.cluster.metadata import Metadata
+from penstock.cluster.metadata import NO_DISKS, Disks, Metadata
 from penstock.cluster.store.interface import TransactionLimit
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
@@ -30,10 +30,14 @@ class TestBroker:
         self.store = MemoryStore(tree, session_timeout_ms=TIMEOUT_MS, transaction_limit=limit)
         self.metadata: Metadata
 
-    async def start(self, *, previous_epoch: int | None = None, takeover_s: float = 0.0) -> TestBroker:
+    async def start(
+        self, *, previous_epoch: int | None = None, takeover_s: float = 0.0, disks: Disks = NO_DISKS
+    ) -> TestBroker:
         broker = config(node_id=str(self.node_id))
         self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id), levels=self._levels)
-        await self.metadata.join(ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s)
+        await self.metadata.join(
+            ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s, disks=disks
+        )
         return self
 
     async def stop(self) -> None:

@@ -103,15 +103,18 @@ def test_request_is_refused_when_no_such_broker_is_registered(node_id: int) -> N
     assert error.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 
 
+@pytest.mark.parametrize("directory", ["disk-3", "another"])
 @pytest.mark.parametrize(("is_empty", "leader", "isr"), [(False, 3, (3,)), (True, NO_LEADER, ())])
 def test_unregistered_broker_leads_only_what_it_has_when_it_comes_back(
-    is_empty: bool, leader: int, isr: tuple[int, ...]
+    is_empty: bool, leader: int, isr: tuple[int, ...], directory: str
 ) -> None:
-    """The last in-sync member stays one, also unregistered: nobody else has what was acknowledged."""
+    """The last in-sync member stays one, also unregistered: nobody else has what was acknowledged. Its directories are
+    forgotten with it, so it alone says whether it has its data: a process that goes on must not say that it is empty.
+    """
     orphan = TopicImage("a", b"a" * 16, (PartitionState(0, (3, 1), (3,), NO_LEADER),))
     image = decide_unregister(IMAGE.with_topics({"a": orphan}), 3).image
     assert image.topics["a"] is orphan
-    returned = told(3)._replace(epoch=9, directories=("another",), is_empty=is_empty)
+    returned = told(3)._replace(epoch=9, directories=(directory,), is_empty=is_empty)
     (state,) = counted(image, told(1), told(2), returned).topics["a"].partitions
     assert (state.leader, state.isr) == (leader, isr)
 

@@ -10,6 +10,7 @@ from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
 from penstock.cluster.deltas.position import DELTAS_KEPT, LogPosition, encode_position
 from penstock.cluster.loading import load_image
+from penstock.cluster.metadata import Disks
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_session import LostAnswer
@@ -236,6 +237,92 @@ def test_the_others_lead_when_the_sessions_of_all_end_and_one_broker_stays_away(
         for old, new in zip(before, first.metadata.image.topics["a"].partitions, strict=True):
             assert new.isr == tuple(node for node in old.isr if node != 3)
             assert (new.leader, new.leader_epoch) == (old.leader, 0) if old.leader != 3 else new.leader_epoch == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("survivor", [1, 2])
+def test_all_lead_on_in_their_terms_when_the_sessions_of_all_but_one_end_at_once(survivor: int) -> None:
+    """A frozen store goes on, and spares the controller or another broker. The others are back a moment later."""
+
+    async def main() -> None:
+        brokers = await started(MemoryTree(), 1, 2, 3)
+        await create(brokers[0], "a", 6, 3)
+        await agreed(*brokers)
+        topics, epochs = brokers[0].metadata.image.topics, [each.metadata.broker_epoch for each in brokers]
+        others = [each for each in brokers if each.node_id != survivor]
+        for each in others:
+            each.store.session.cut()
+        for each in others:
+            each.store.session.expire()
+            asyncio.get_running_loop().call_later(0.5, each.store.session.heal)
+        await until(lambda: all(each.metadata.broker_epoch > max(epochs) for each in others))
+        await agreed(*brokers)
+        assert brokers[survivor - 1].metadata.broker_epoch == epochs[survivor - 1]
+        assert all(each.metadata.image.topics == topics for each in brokers)
+        assert await create(controller(*brokers), "b") is ErrorCode.NONE
+
+    run(main())
+
+
+@pytest.mark.parametrize("survivor", [1, 2])
+def test_one_broker_leads_alone_when_all_the_others_stay_away(survivor: int) -> None:
+    async def main() -> None:
+        brokers = await started(MemoryTree(), 1, 2, 3)
+        await create(brokers[0], "a", 6, 3)
+        await agreed(*brokers)
+        others = [each for each in brokers if each.node_id != survivor]
+        for each in others:
+            each.store.session.cut()
+        for each in others:
+            each.store.session.expire()
+        metadata = brokers[survivor - 1].metadata
+        await until(lambda: metadata.image.brokers.keys() == {survivor})
+        states = metadata.image.topics["a"].partitions
+        assert all((state.leader, state.isr) == (survivor, (survivor,)) for state in states)
+
+    run(main())
+
+
+def test_broker_that_was_counted_is_not_empty_any_more_when_it_registers_anew() -> None:
+    """It began with empty directories, and has got records since then. Somebody unregisters it while it is away."""
+
+    async def main() -> None:
+        tree = MemoryTree()
+        (first,) = await started(tree, 1)
+        second = await TestBroker(tree, 2).start(disks=Disks(("disk-2",), are_empty=True))
+        assert first.metadata.image.brokers[2].is_empty
+        await first.metadata.create_topics([NewTopic("a", assignments=((0, (2,)),))])
+        epoch = second.metadata.broker_epoch
+        second.store.session.cut()
+        await until(lambda: 2 not in first.metadata.image.brokers)
+        await first.metadata.duties.unregister(2)
+        second.store.session.heal()
+        await until(lambda: second.metadata.broker_epoch > epoch)
+        await agreed(first, second)
+        assert not first.metadata.image.brokers[2].is_empty
+        (state,) = first.metadata.image.topics["a"].partitions
+        assert (state.leader, state.isr) == (2, (2,))
+
+    run(main())
+
+
+def test_broker_is_still_empty_when_its_session_ended_before_it_was_counted() -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        (first,) = await started(tree, 1)
+        first.store.session.suspend()  # nobody counts
+        second, keeper, registered = TestBroker(tree, 2), MemoryStore(tree), asyncio.Event()
+        assert await keeper.read("/brokers/ids/2") is None
+        keeper.watch("/brokers/ids/2", lambda _: registered.set())
+        joining = asyncio.ensure_future(second.start(disks=Disks(("disk-2",), are_empty=True)))
+        await registered.wait()
+        second.store.session.expire()
+        first.store.session.heal()
+        await joining
+        await agreed(first, second)
+        assert first.metadata.image.brokers[2].previous_epoch > 0
+        assert first.metadata.image.brokers[2].is_empty
 
     run(main())
 

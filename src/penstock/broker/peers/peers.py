@@ -124,7 +124,8 @@ class Peers:
         self._lost.append(listener)
 
     def on_ended(self, listener: Callable[[int], None]) -> None:
-        """The same without connections that fell silent: a broker that dies leaves a kernel behind that says so."""
+        """The same without connections that fell silent: a process that dies leaves a kernel behind that says so.
+        A machine that loses power does not: the end of its session tells of it."""
         self._ended.append(listener)
 
     def on_connected(self, listener: Callable[[int], None]) -> None:

@@ -7,7 +7,8 @@ them to a closed port, and a client that has got an answer does not ask again so
   takes longer, and whoever gives up too early makes the client wait for its next question on top of that.
 - After that time a suspected leader is not named: LEADER_NOT_AVAILABLE.
 
-A connection that falls silent is no suspicion: a broker that dies leaves a kernel behind, which ends its connections. A
+A connection that falls silent is no suspicion: a process that dies leaves a kernel behind, which ends its connections.
+A machine that loses power does not, and what it led is named until its session ends. But a
 network that is cut between two brokers would otherwise hide a leader that all clients reach, for as long as a suspicion
 lasts and once for each of the connections.
 

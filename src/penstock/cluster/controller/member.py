@@ -5,9 +5,9 @@ Rules:
   looks. So an event that is lost with a connection, or told twice, does no harm.
 - A session that ended takes the registration and the office along. The broker registers anew, with a new epoch. The
   process has gone on, so its logs hold what they held in the epoch before: the registration names that epoch, as after
-  a clean end.
-- Whoever is elected after the end of its own session waits a moment for the others: when a frozen store goes on, all
-  sessions end at once, and the first broker that is back must not take the others for dead.
+  a clean end. That the directories were empty when the process began is said until the broker is counted: from then on
+  it may have records. Not before: a disk that was replaced must not pass for a full one.
+- A controller that misses brokers after a store stood still waits a moment for them (`company`).
 - Whoever is elected first catches up with the log, then writes what the controller before left unwritten, then decides
   about the brokers that are registered. Only then it serves changes.
 - A broker that is not the controller replays the deltas of the log in order. If they are not kept any more, it loads
@@ -19,21 +19,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.balance import Balance
+from penstock.cluster.controller.company import Company
 from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.office import Office
-from penstock.cluster.controller.registration import Term, elect, register, term_of
+from penstock.cluster.controller.registration import Term, elect, read_registered, register, term_of
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.levels import SUPPORTED, LevelRange
 from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.publishing import Publisher, Subscription
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.core.clock import Clock
@@ -47,9 +48,6 @@ _RETRY_S = 0.5
 # How long a step may go on after the broker was told to stop.
 _PATIENCE_S = 5.0
 _LOOKS = 5
-# How long a controller waits for brokers whose sessions may have ended with its own. Their clients look for the store
-# about once a second, and a busy machine takes as long again. A broker that died meanwhile is succeeded so much later.
-_COMPANY_S = 3.0
 # A node of an older session than these is long gone.
 _SESSIONS_REMEMBERED = 10
 
@@ -75,6 +73,7 @@ class Member:
         self._entering: Office | None = None  # until its first change is made; the same one afterwards
         self.registration: BrokerRegistration | None = None
         self._balance: Balance | None = None
+        self._company = Company()
         self._store = store
         self._publisher = publisher
         self._broker = broker
@@ -92,6 +91,7 @@ class Member:
         paths = (znodes.LOG, znodes.CONTROLLER, znodes.broker_path(broker.node_id))
         self._ends = [store.watch(path, self._changed, children=False) for path in paths]
         self._ends += [store.watch(znodes.BROKER_IDS, self._changed), store.on_session(self._session_changed)]
+        self._ends.append(publisher.subscribe(Subscription(self._published, None, None, None)))
 
     # ---------------------------------------------------------------------------------------------- joining, leaving
 
@@ -154,6 +154,10 @@ class Member:
         # The controller knows what it wrote to the log.
         if path != znodes.LOG or self.office is None:
             self._wake()
+
+    def _published(self, _old: MetadataImage, _new: MetadataImage) -> None:
+        if self._is_counted():
+            self._broker = self._broker._replace(is_empty=False)
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.ENDED:
@@ -285,7 +289,7 @@ class Member:
             stored = await self._catch_up()
             writer = Writer(self._store, term.fence, stored, self._rules.new_id, self._rules.levels.highest)
             office = Office(term, writer, self._publisher, self._rules.metrics, self._fenced)
-            registered = await self._registered()
+            registered = await read_registered(self._store)
 
             def decide(image: MetadataImage) -> Decision[None]:
                 image = replace(image, controller_id=self._broker.node_id, controller_epoch=term.epoch)
@@ -303,35 +307,33 @@ class Member:
         self._tell("elected controller, epoch %d", term.epoch)
 
     async def _wait_for_company(self) -> None:
-        """After the end of this broker's own session, until every broker is back that is counted, or for a moment."""
-        brokers, own = self._publisher.image.brokers, self.registration
-        counted = brokers.get(self._broker.node_id)
-        if not self._is_joined or own is None or counted is None or counted.epoch == own.epoch:
-            return
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _COMPANY_S
-        while loop.time() < deadline and self.registration is own and not self._is_stopping:
+        if not self._is_joined:
+            return  # it starts, and knows nothing of what went before
+        has_waited = False
+        while (wait_s := self._company_s(await read_registered(self._store))) and not self._is_stopping:
+            has_waited = True
             self._woken.clear()
-            if brokers.keys() <= (await self._registered()).keys():
-                break
-            await self._wait(min(deadline - loop.time(), _RETRY_S))
-        self._woken.set()  # what woke this wait may be news of something else
+            await self._wait(min(wait_s, _RETRY_S))
+        if has_waited:
+            self._woken.set()  # what woke the wait may be news of something else
+
+    def _company_s(self, registered: Mapping[int, BrokerRegistration]) -> float:
+        if self.registration is None:  # the session ended: there is nobody to wait
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        return self._company.wait_s(self.registration, self._publisher.image.brokers, registered, now)
 
     async def _count_brokers(self, office: Office) -> None:
-        registered = await self._registered()
-        if not are_counted(self._publisher.image, registered):
+        registered = await read_registered(self._store)
+        wait_s = self._company_s(registered)
+        if wait_s:
+            asyncio.get_running_loop().call_later(wait_s, self._wake)  # a broker that comes back wakes us before
+        elif not are_counted(self._publisher.image, registered):
             rules = self._rules
             losses = rules.losses.by_partition
             await office.change(
                 lambda image: decide_registered(image, registered, rules.may_be_unclean, losses), can_refuse=False
             )
-
-    async def _registered(self) -> dict[int, BrokerRegistration]:
-        names = await self._store.children(znodes.BROKER_IDS)
-        nodes = await self._store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
-        # A broker may have left between the two reads.
-        present = [(int(name), node) for name, node in zip(names, nodes, strict=True) if node is not None]
-        return {node_id: znodes.decode_broker(node_id, node.data) for node_id, node in present}
 
     async def _catch_up(self) -> StoredPosition:
         """With the turn held. Returns where the log stands, and where the image stands now."""

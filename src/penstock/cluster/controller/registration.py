@@ -129,6 +129,15 @@ async def register(
     raise StoreError(StoreErrorKind.UNAVAILABLE, path, "other brokers keep registering; try again")
 
 
+async def read_registered(store: Store) -> dict[int, BrokerRegistration]:
+    """The brokers that are here, as the store knows."""
+    names = await store.children(znodes.BROKER_IDS)
+    nodes = await store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
+    # A broker may have left between the two reads.
+    present = [(int(name), node) for name, node in zip(names, nodes, strict=True) if node is not None]
+    return {node_id: znodes.decode_broker(node_id, node.data) for node_id, node in present}
+
+
 async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> Term | None:
     """None where another was faster, or where nobody knows; whoever watches the controller's node looks again."""
     term, operations = election_operations(node_id, epoch, now_ms)

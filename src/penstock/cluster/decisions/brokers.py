@@ -173,8 +173,8 @@ def _without_lost(attendance: _Attendance, state: PartitionState, loss: KnownLos
     if broker is None or broker.epoch != loss.broker_epoch:
         return attendance
     brokers = {node_id: each for node_id, each in attendance.brokers.items() if node_id != loss.node_id}
-    lost = {loss.node_id}
-    return attendance._replace(brokers=brokers, steady=attendance.steady - lost, unharmed=attendance.unharmed - lost)
+    # It is none of the unharmed: those are in an epoch in which they cannot have reported anything yet.
+    return attendance._replace(brokers=brokers, steady=attendance.steady - {loss.node_id})
 
 
 def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionState:
