@@ -105,7 +105,7 @@ class LatestRecords:
         for key, record in records.items():
             self._latest.pop(key, None)
             self._latest[key] = record
-            if _is_tombstone(record[1]):
+            if decode_value(record[1]) is None:
                 for waiting in self._waiting.values():
                     waiting.pop(key, None)
         return position
@@ -129,11 +129,6 @@ class LatestRecords:
         for producer_id, waiting in self._waiting.items():
             for key, (offset, rest) in waiting.items():
                 yield LatestRecord(key, decode_value(rest), offset, producer_id)
-
-
-def _is_tombstone(rest: bytes) -> bool:
-    """A zig-zag number is odd exactly when it is negative, which is how a missing value is written."""
-    return bool(rest[0] & 1)
 
 
 def _corrupt(base_offset: int) -> ApiError:

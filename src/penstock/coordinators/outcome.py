@@ -126,6 +126,8 @@ class Outcome(Generic[KeyType]):
     prepared: PreparedBatch | None = None  # in place of `records`
     # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
     is_atomic: bool = True
+    # False: no shard was asked. The replies tell nothing of its state, so nothing has to be durable before them.
+    tells_state: bool = True
 
     @property
     def has_consequences(self) -> bool:

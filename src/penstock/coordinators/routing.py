@@ -128,6 +128,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         self._unreplayed.pop(outcome.partition, None)
         if outcome.partition not in self._active:
             failed = self._kind.new_outcome(outcome.partition)
+            failed.tells_state = False
             failed.replies = outcome.failed_replies(append_error)
             return failed
         return self.run(outcome.partition, lambda shard: shard.on_append_failed(outcome, append_error, now_ms))
@@ -178,6 +179,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     ) -> OutcomeType | None:
         partition = partition_for(operation.key(request), self.partition_count)
         refusal = operation.check(request, self.settings) or self.refusal(partition)
+        is_shard_asked = refusal is None
         if refusal is None:
             assert not self._unreplayed[partition], _NOT_SETTLED
             try:
@@ -189,6 +191,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
                     self._unreplayed[partition] += outcome.record_count
                 return outcome
         refused = self._kind.new_outcome(partition)
+        refused.tells_state = is_shard_asked
         refused.reply(token, operation.refuse(request, refusal))
         return refused
 

@@ -3,6 +3,10 @@ values and headers apart.
 
 A record that stays is copied as it is, so all that must be known of it is where it stands, its key, and whether it has
 a value. Its timestamp is only rewritten when the batch's base timestamp changes (`shift_timestamp`).
+
+`decode_spans`, `note_keys` and `gather_records` read the same fields in three loops, and a fix of one belongs in all
+three. Tried: one generator that `note_keys` and `gather_records` share. It made batches of one record, of which a
+coordinator's log consists, 11 to 28 % dearer, and batches of 200 up to 12 %.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ def decode_spans(data: bytes, position: int, count: int) -> tuple[list[RecordSpa
     """The next `count` records of an uncompressed records section from `position` on, and where they end.
 
     Costs 0.9 us a record: fields of one byte, which most are, are read without a call. Tried: `decode_varint` for each
-    field (2.3 us). ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    field (2.3 us). ApiError CORRUPT_MESSAGE when the records do not fit the data. A fix goes into all three loops.
     """
     spans: list[RecordSpan] = []
     end = len(data)
@@ -95,7 +99,8 @@ def note_keys(
     key of `digest_size` bytes or more as its digest. Where the records end is returned.
 
     Costs two thirds of `decode_spans` and a loop over its spans (0.8 us a record instead of 1.2, most of the rest for
-    the dict). Bench: compaction. ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    the dict). Bench: compaction. ApiError CORRUPT_MESSAGE when the records do not fit the data. A fix goes into all
+    three loops.
     """
     end = len(data)
     try:
@@ -149,7 +154,8 @@ def gather_records(
     they stay in the order in which they were written. Where the records end is returned.
 
     Costs 0.7 us a record. Tried: `decode_spans` and a loop over its spans (1.6 us); all of a record decoded (4 us).
-    Bench: `bench.coordinator_loading`. ApiError CORRUPT_MESSAGE when the records do not fit the data.
+    Bench: `bench.coordinator_loading`. ApiError CORRUPT_MESSAGE when the records do not fit the data. A fix goes into
+    all three loops.
     """
     end = len(data)
     try:

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.image import NO_LEADER
+from penstock.cluster.image import NO_LEADER, PartitionState, TopicImage
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import produce, txn_offset_commit
-from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
 from penstock.protocol.records import Record, build_batch
 from penstock.transactions.operations import ADD_PARTITIONS, DESCRIBE_TRANSACTION, END_TRANSACTION, INIT_PRODUCER_ID
 from penstock.transactions.requests import (
@@ -174,6 +178,55 @@ def test_producer_is_told_to_try_again_when_the_replicas_of_the_coordinator_hang
         assert await producer.write() == ErrorCode.NONE
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize("is_for_ever", [False, True])
+def test_questions_have_one_deadline_when_more_hang_than_are_begun_in_one_turn(
+    tmp_path: Path, is_for_ever: bool
+) -> None:
+    """Each piece of 50 took a second of its own: whoever asked about 1,000 gave up, and all of them failed."""
+
+    def led_in_halves(isr: tuple[int, ...]) -> TopicImage:
+        """`isr` is that of the first partition. The other one never waits."""
+        states = (PartitionState(0, BOTH, isr, ONE, 0), PartitionState(1, BOTH, (ONE,), ONE, 0))
+        return led(TRANSACTION_STATE, ONE)._replace(partitions=states)
+
+    async def whole() -> None:
+        async with two_brokers(tmp_path, {"transaction.state.log.num.partitions": "2"}) as brokers:
+            brokers.show(led("there", TWO), led_in_halves((ONE,)))
+            coordinator, shards = brokers.one.broker.transactions, brokers.one.broker.transactions.shards
+            ids = sorted((f"id-{number}" for number in range(240)), key=shards.partition_for)
+            hanging = [each for each in ids if shards.partition_for(each) == 0]
+            assert 50 < len(hanging) < len(ids) - 50
+
+            def is_added(transactional_id: str) -> bool:
+                request = DescribeTransactionRequest(transactional_id)
+                return shards.read(DESCRIBE_TRANSACTION, request).state == "Ongoing"
+
+            request = AddPartitionsToTxnRequest(transactions=[])
+            await brokers.one.broker.producer_ids.ensure()
+            for each in ids:
+                begun = await coordinator.submit(INIT_PRODUCER_ID, InitProducerIdRequest(each, 60_000))
+                asked = AddPartitionsToTxnTransaction(
+                    transactional_id=each,
+                    producer_id=begun.producer_id,
+                    producer_epoch=begun.producer_epoch,
+                    topics=[AddPartitionsToTxnTopic(name="there", partitions=[0])],
+                )
+                request.transactions.append(asked)
+            brokers.show(led_in_halves(BOTH))
+            asking = asyncio.ensure_future(brokers.one.ask(request, 5))
+            await until(lambda: all(map(is_added, ids)))
+            if not is_for_ever:
+                brokers.replicate(TRANSACTION_STATE, ONE)
+            answers = {
+                each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code
+                for each in (await asking).results_by_transaction
+            }
+            late = ErrorCode.COORDINATOR_NOT_AVAILABLE if is_for_ever else ErrorCode.NONE
+            assert answers == {each: late if each in hanging else ErrorCode.NONE for each in ids}
+
+    asyncio.run(whole())
 
 
 def test_others_are_served_when_a_write_waits_for_the_coordinator(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from penstock.broker.slices import Work
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from penstock.groups.operations.table import FETCH_OFFSETS
+from penstock.groups.requests import OffsetFetchRequest as FetchOffsets
+from penstock.groups.results import OffsetFetchResult
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -50,7 +55,7 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.unit.broker.harness import until
-from tests.unit.broker.test_replicated_answers import begin, begun, commit, fetch, run
+from tests.unit.broker.test_replicated_answers import ORDERS, Producer, begin, begun, commit, fetch, run
 from tests.unit.broker.two_brokers import ONE, TwoBrokers
 
 _GROUPS: list[tuple[Message, int]] = [
@@ -150,11 +155,59 @@ def stand_still(brokers: TwoBrokers, topic: str) -> None:
 def test_clients_are_sent_away_at_once_when_another_broker_may_lead(
     tmp_path: Path, topic: str, request_: Message, version: int, end_of_lease: Callable[[TwoBrokers, str], None]
 ) -> None:
+    """The replicas do not have everything, so whatever tells of the coordinator's state would have to wait."""
+
     async def scenario(brokers: TwoBrokers) -> None:
+        await brokers.one.broker.producer_ids.ensure()
+        committing = await begun(commit(brokers.one.broker.groups, 7))
+        beginning = await begun(Producer(brokers.one.broker.transactions).init())
+        log = brokers.partition(topic, ONE).log
+        end_offset = log.log_end_offset
+        assert log.high_watermark < end_offset
         end_of_lease(brokers, topic)
-        answer = await brokers.one.ask(request_, version)
+        asking = await begun(brokers.one.ask(request_, version))
+        assert asking.done()
+        answer = await asking
         assert ErrorCode.NOT_COORDINATOR in error_codes(answer), answer
-        assert brokers.partition(topic, ONE).log.log_end_offset == 0
+        assert log.log_end_offset == end_offset
+        for each in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            suspend(brokers, each)
+        await asyncio.gather(committing, beginning)
+
+    run(tmp_path, scenario)
+
+
+def test_what_was_seen_is_not_told_when_the_process_stands_still_during_a_look(tmp_path: Path) -> None:
+    """The replicas do not have it, and may never have it."""
+
+    async def scenario(brokers: TwoBrokers) -> None:
+        groups = brokers.one.broker.groups
+        committing = await begun(commit(groups, 7))
+
+        def look() -> Work[OffsetFetchResult]:
+            seen = groups.shards.read(FETCH_OFFSETS, FetchOffsets("g", [ORDERS]))
+            stand_still(brokers, CONSUMER_OFFSETS)
+            yield
+            return seen
+
+        looking = await begun(groups.read_in_slices(["g"], look))
+        assert not looking.done()
+        suspend(brokers, CONSUMER_OFFSETS)
+        assert (await looking).error is ErrorCode.NOT_COORDINATOR
+        await committing
+
+    run(tmp_path, scenario)
+
+
+def test_what_was_decided_is_not_told_when_the_process_stands_still_before_the_answer(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        until_now = iter([True])  # while the request is decided, and not after that
+        brokers.one.broker.partitions.context.is_sure = lambda _: next(until_now, False)
+        committing = await begun(commit(brokers.one.broker.groups, 7))
+        assert not committing.done()
+        assert brokers.partition(CONSUMER_OFFSETS, ONE).log.log_end_offset == 1
+        suspend(brokers, CONSUMER_OFFSETS)
+        assert await committing is ErrorCode.NOT_COORDINATOR
 
     run(tmp_path, scenario)
 

@@ -60,9 +60,8 @@ _FIRST_ADD_WITH_ABORTABLE = 5
 _FIRST_END_WITH_EPOCH_BUMP = 5
 _EPOCH_PER_TRANSACTION = 2  # the level of transaction.version
 
-# Transactions of a broker's request that are looked at together: one whose replicas hang must not hold up the others,
-# and to begin with one takes 20 us.
-_AT_THE_SAME_TIME = 50
+# Transactions of a broker's request that are begun in one turn of the loop: to begin with one takes 20 us.
+_BEGUN_PER_TURN = 50
 
 _Errors = dict[TopicPartition, ErrorCode]
 
@@ -94,34 +93,45 @@ async def add_partitions_to_txn(
         return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=result.topic_results)
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    answers: list[AddPartitionsToTxnResult] = []
-    for piece in pieces(request.transactions, _AT_THE_SAME_TIME):
-        answers += await asyncio.gather(*[_add_in_time(broker, context, each) for each in piece])
-    return AddPartitionsToTxnResponse(results_by_transaction=answers)
+    return AddPartitionsToTxnResponse(results_by_transaction=await _add_in_time(broker, context, request.transactions))
 
 
 async def _add_in_time(
-    broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction
-) -> AddPartitionsToTxnResult:
+    broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+) -> list[AddPartitionsToTxnResult]:
     """For another broker, which has one request under way: what takes long is answered with an error that the producer
-    retries. The addition stays, and is harmless a second time.
+    retries. The addition stays, and is harmless a second time. All are under way together and have one deadline, so
+    that those whose replicas hang take no time from the others.
     """
+    adding: list[asyncio.Task[AddPartitionsToTxnResult]] = []
     try:
-        async with asyncio.timeout(ANSWER_TIMEOUT_MS / 1000):
-            return await _add(broker, context, asked, is_client=False)
-    except TimeoutError:
-        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        topics = [
-            AddPartitionsToTxnTopicResult(
-                name=topic.name,
-                results_by_partition=[
-                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
-                    for index in topic.partitions
-                ],
-            )
-            for topic in asked.topics
+        for piece in pieces(transactions, _BEGUN_PER_TURN):
+            adding += [asyncio.create_task(_add(broker, context, each, is_client=False)) for each in piece]
+            await asyncio.sleep(0)
+        if adding:
+            await asyncio.wait(adding, timeout=ANSWER_TIMEOUT_MS / 1000)
+        return [
+            task.result() if task.done() else _not_in_time(asked)
+            for asked, task in zip(transactions, adding, strict=True)
         ]
-        return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=topics)
+    finally:
+        for task in adding:
+            task.cancel()
+
+
+def _not_in_time(asked: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult:
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    topics = [
+        AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=[
+                AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                for index in topic.partitions
+            ],
+        )
+        for topic in asked.topics
+    ]
+    return AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=topics)
 
 
 async def _add(

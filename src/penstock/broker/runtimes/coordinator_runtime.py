@@ -64,6 +64,12 @@ ResultType = TypeVar("ResultType", bound=Result)
 AnswerType = TypeVar("AnswerType")
 
 
+def _partitions_of(shards: Shards[Any, Any, Any, Any], keys: Collection[str] | None) -> Collection[int]:
+    if keys is None or len(keys) > _FEW_KEYS:
+        return range(shards.partition_count)
+    return {shards.partition_for(key) for key in keys}
+
+
 async def _release_some_at_a_time(replies: Sequence[Reply]) -> None:
     for piece in pieces(replies, _REPLIES_PER_TURN):
         for reply in piece:
@@ -170,8 +176,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         leads meanwhile, `look` is called again, and finds that the ids are not here.
         """
         while True:
-            answer, unload_count = look(), self._unload_count
-            owing = self._owing(keys)
+            refused, unload_count = self._refused(keys), self._unload_count
+            answer = look()
+            owing = self._owing(keys, refused)
             if not owing or (await self._settle(owing) and self._unload_count == unload_count):
                 return answer
 
@@ -180,9 +187,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         is; if a part of it cannot be, everything is looked at again.
         """
         while True:
-            unload_count = self._unload_count
+            refused, unload_count = self._refused(keys), self._unload_count
             answer = await self._slices.run(look())
-            owing = self._owing(keys)
+            owing = self._owing(keys, refused)
             if (not owing or await self._settle(owing)) and self._unload_count == unload_count:
                 return answer
 
@@ -198,12 +205,20 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             await asyncio.sleep(_RETRY_SECONDS)
         return not errors
 
-    def _owing(self, keys: Collection[str] | None) -> list[Partition]:
-        count = self.shards.partition_count
-        has_many = keys is None or len(keys) > _FEW_KEYS
-        partitions = range(count) if has_many else {self.shards.partition_for(key) for key in keys or ()}
-        # Nothing is told of a partition that is not active, whatever its log owes.
-        return self._log.owing(filter(self.shards.is_active, partitions))
+    def _owing(self, keys: Collection[str] | None, refused: Collection[int] = ()) -> list[Partition]:
+        # Nothing is told of a partition that is not active, whatever its log owes; nor of one that was refused before
+        # the look (`refused`) and is now, since this process stood still. What was seen before that has to wait.
+        return self._log.owing(
+            partition
+            for partition in _partitions_of(self.shards, keys)
+            if self.shards.is_active(partition)
+            and not (partition in refused and self.shards.refusal(partition) is not None)
+        )
+
+    def _refused(self, keys: Collection[str] | None) -> set[int]:
+        return {
+            partition for partition in _partitions_of(self.shards, keys) if self.shards.refusal(partition) is not None
+        }
 
     # -------------------------------------------------------------------------------------------- outcomes
 
@@ -226,8 +241,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if not outcome.has_consequences:
             return
         owing = self._log.find_owing(outcome.partition)
-        # A refusal tells nothing of a partition that is not active, whatever its log owes.
-        if owing is not None and self.shards.is_active(outcome.partition):
+        # A refusal does not wait, whatever the log owes. The outcome says so by itself: to ask whether the partition is
+        # refused now would let go what was decided just before a standstill.
+        if owing is not None and outcome.tells_state:
             self._begin(self._follow_when_durable(outcome, owing, self.shards.hosted(outcome.partition)))
         else:
             self._follow(outcome)

@@ -179,8 +179,9 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         ConfigKind.INT,
         _COORDINATOR_SEGMENT_BYTES,
         "Segment size of `__consumer_offsets` when the topic is created. A coordinator that takes a partition over "
-        "reads all of it, and compaction leaves the last segment alone: 16 MiB load in half a second. Kafka's default "
-        "is 100 MiB.",
+        "reads all of it, and compaction leaves the last segment alone. 16 MiB load in half a second where groups "
+        "commit the same offsets again and again, and in 1.4 s where each offset was committed once (11 to 12 MB/s). "
+        "Kafka's default is 100 MiB.",
         rule=Range(1),
         importance=_HIGH,
     ),
