@@ -206,8 +206,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return not errors
 
     def _owing(self, keys: Collection[str] | None, refused: Collection[int] = ()) -> list[Partition]:
-        # Nothing is told of a partition that is not active, whatever its log owes; nor of one that was refused before the
-        # look (`refused`) and is now, because this process stood still. What was seen before a standstill has to wait.
+        # Nothing is told of a partition that is not active, whatever its log owes; nor of one that was refused before
+        # the look (`refused`) and is now, since this process stood still. What was seen before that has to wait.
         return self._log.owing(
             partition
             for partition in _partitions_of(self.shards, keys)
