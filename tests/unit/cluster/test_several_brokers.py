@@ -291,7 +291,7 @@ def test_broker_that_was_counted_is_not_empty_any_more_when_it_registers_anew() 
         tree = MemoryTree()
         (first,) = await started(tree, 1)
         second = await TestBroker(tree, 2).start(disks=Disks(("disk-2",), are_empty=True))
-        assert first.metadata.image.brokers[2].is_empty
+        assert [each.is_empty for each in first.metadata.image.brokers.values()] == [False, True]
         await first.metadata.create_topics([NewTopic("a", assignments=((0, (2,)),))])
         epoch = second.metadata.broker_epoch
         second.store.session.cut()
@@ -300,7 +300,7 @@ def test_broker_that_was_counted_is_not_empty_any_more_when_it_registers_anew() 
         second.store.session.heal()
         await until(lambda: second.metadata.broker_epoch > epoch)
         await agreed(first, second)
-        assert not first.metadata.image.brokers[2].is_empty
+        assert [each.is_empty for each in first.metadata.image.brokers.values()] == [False, False]
         (state,) = first.metadata.image.topics["a"].partitions
         assert (state.leader, state.isr) == (2, (2,))
 
