@@ -130,8 +130,8 @@ class Member:
 
     async def close(self) -> None:
         self._is_stopping = True
-        for end in self._ends:
-            end()
+        while self._ends:  # a second close finds none
+            self._ends.pop()()
         task = self._task
         if task is not None:
             _, pending = await asyncio.wait({task}, timeout=_PATIENCE_S)
