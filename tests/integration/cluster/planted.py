@@ -10,6 +10,7 @@ from penstock.broker.broker import Broker
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.session import Outcome, Reply, Session, Settling
 from penstock.core.types import Buffer
+from penstock.protocol.batch import read_header
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import RequestHeader, decode_client_id, decode_request_header, encode_response_header
@@ -27,16 +28,24 @@ _LOOK_S = 0.01
 def refuse_what_was_appended(find_broker: Callable[[], Broker]) -> Callable[[Handle], Handle]:
     """A leader without a lease tells writers that it does not lead, also those whose records it has appended. And a
     broker does not remember whom it refused: when it takes writes again in the middle of a pipeline, the rest of the
-    pipeline is out of order. For that every request seems to come on a connection of its own.
+    pipeline is out of order. For that every request seems to come on a connection of its own, and the first new batch
+    after a suspension is refused, too: so writes are always taken again in the middle of a pipeline.
     """
 
     def stand_in_front(handle: Handle) -> Handle:
+        late: set[Partition] = set()  # without a lease when they were last asked to write
+
         def serve(session: Session, frame: Buffer) -> Outcome | Awaitable[Outcome]:
             header = decode_request_header(frame)
             if header.api_key != ProduceRequest.API_KEY:
                 return handle(session, frame)
             request = _decode(header, frame)
             partitions = _find(find_broker(), request)
+            if _are_suspended(find_broker(), partitions):
+                late.update(partitions)
+            elif not late.isdisjoint(partitions) and _is_new(partitions, request):
+                late.difference_update(partitions)
+                return _refuse(header, request)
             reply = handle(replace(session, refused_writes=None), frame)
             if not isinstance(reply, Settling):
                 return reply
@@ -57,6 +66,15 @@ def _find(broker: Broker, request: ProduceRequest) -> list[Partition]:
         broker.partitions.find(topic.name, data.index) for topic in request.topic_data for data in topic.partition_data
     ]
     return [each for each in found if each is not None]
+
+
+def _is_new(partitions: list[Partition], request: ProduceRequest) -> bool:
+    """Whether no batch is a copy of one that its log has."""
+    batches = [read_header(data.records) for topic in request.topic_data for data in topic.partition_data]
+    return all(
+        partition.log.producers.next_sequence(batch.producer_id, batch.producer_epoch) == batch.base_sequence
+        for partition, batch in zip(partitions, batches, strict=True)
+    )
 
 
 def _are_suspended(broker: Broker, partitions: list[Partition]) -> bool:
