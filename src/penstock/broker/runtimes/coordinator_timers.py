@@ -13,15 +13,19 @@ Key = TypeVar("Key", bound=TimerKey)
 
 # A loop may be this much early, because it counts milliseconds.
 _EARLY_SECONDS = 0.001
+# The loop is asked for no more than this at a time. So a timer that comes nearer is mostly put off, too: each new
+# member of a group has five minutes until its first generation begins, and its session timeout from then on.
+_LONGEST_WAIT_SECONDS = 30.0
 
 
 class _Timer(Generic[Key]):
-    """One timer of the loop. `deadline` may move away from it: then the loop is asked again when the timer is due."""
+    """One timer of the loop. `deadline` may be later than it: then the loop is asked again when the timer is due."""
 
     __slots__ = ("deadline", "due", "handle")
 
-    def __init__(self, deadline: float, handle: asyncio.TimerHandle) -> None:
-        self.deadline = self.due = deadline
+    def __init__(self, deadline: float, due: float, handle: asyncio.TimerHandle) -> None:
+        self.deadline = deadline
+        self.due = due
         self.handle = handle
 
 
@@ -56,17 +60,18 @@ class CoordinatorTimers(Generic[Key]):
                 continue
             if timer is not None:
                 timer.handle.cancel()
-            timers[key] = _Timer(deadline, loop.call_later(delay_ms / 1000, self._fire, timers, key))
+            due = min(deadline, now + _LONGEST_WAIT_SECONDS)
+            timers[key] = _Timer(deadline, due, loop.call_at(due, self._fire, timers, key))
 
     def _fire(self, timers: dict[Key, _Timer[Key]], key: Key) -> None:
         timer = timers.get(key)
         if timer is None:  # forgotten
             return
         loop = asyncio.get_running_loop()
-        left = timer.deadline - loop.time()
-        if left > _EARLY_SECONDS:
-            timer.due = timer.deadline
-            timer.handle = loop.call_later(left, self._fire, timers, key)
+        now = loop.time()
+        if timer.deadline - now > _EARLY_SECONDS:
+            timer.due = min(timer.deadline, now + _LONGEST_WAIT_SECONDS)
+            timer.handle = loop.call_at(timer.due, self._fire, timers, key)
             return
         del timers[key]
         self._on_timer(key)

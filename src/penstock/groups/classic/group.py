@@ -290,6 +290,8 @@ class ClassicGroup:
     def select_protocol(self) -> str:
         """Each member votes for the first of its protocols that all members offer; most votes win."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
+        if len(candidates) == 1:
+            return candidates.pop()  # as nearly always; a vote takes 2 us a member
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in candidates)
             for member in self.members.values()

@@ -138,7 +138,8 @@ class Rebalance:
     def _announce_generation(self) -> None:
         group = self.group
         for member in list(group.members.values()):
-            group.update(member._replace(is_new=False))
+            if member.is_new:
+                group.update(member._replace(is_new=False))
             self.expect_heartbeat(member)
             token = group.join_tokens.pop(member.member_id, None)
             if token is not None:
