@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import ToolResult, run_command
-from apache_kafka.jars import fetch_jars, find_java, java_command
+from apache_kafka.jars import compile_java, java_command
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 from tests.shared_brokers import SHARED_BROKER
@@ -114,20 +114,7 @@ def kafka_tool(broker: ServerProcess) -> KafkaTool:
 
 @pytest.fixture(scope="session")
 def scenario_classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("scenario-classes")
-    command = [
-        find_java("javac"),
-        "-Xlint:all",
-        "-Werror",
-        "-cp",
-        f"{fetch_jars()}/*",
-        "-d",
-        str(directory),
-        *sorted(map(str, JAVA_SOURCES.glob("*.java"))),
-    ]
-    compiled = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
-    return directory
+    return compile_java(JAVA_SOURCES.glob("*.java"), tmp_path_factory.mktemp("scenario-classes"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ LOGGING = Path(__file__).parent / "logging"
 MINIMUM_JAVA = 17
 # A cold fetch is about 60 MB in a hundred requests; some registries are slow on the first one.
 FETCH_TIMEOUT_S = 900
+COMPILE_TIMEOUT_S = 120
 
 # What the start scripts of Kafka's distribution pass to a broker, but for the heap, which they set to 1 GB.
 SERVER_HEAP_MB = 1024
@@ -99,6 +100,16 @@ def find_java(program: str = "java") -> str:
     if found is None or int(found.group(1)) < MINIMUM_JAVA:
         raise PeerUnavailableError(f"{path} is older than Java {MINIMUM_JAVA}: install a newer one or set JAVA_HOME")
     return path
+
+
+def compile_java(sources: Iterable[Path], directory: Path, jars: Path | None = None) -> Path:
+    """Classes of the sources in `directory`, by Kafka's jars unless others are named. A warning is an error."""
+    command = [find_java("javac"), "-Xlint:all", "-Werror", "-cp", f"{jars or fetch_jars()}/*", "-d", str(directory)]
+    compiled = subprocess.run(
+        [*command, *sorted(map(str, sources))], capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
+    )
+    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
+    return directory
 
 
 @cache

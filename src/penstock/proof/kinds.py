@@ -152,6 +152,13 @@ KINDS = (
         ),
     ),
     Kind(
+        "kills",
+        "penstock.proof.kills.rounds",
+        "kill one broker of three after the other while applications begin, and tell what these see of it",
+        30,
+        "kills",
+    ),
+    Kind(
         "moving",
         "penstock.proof.moving.rounds",
         "move every partition of a topic to a new broker, and measure what clients feel of it",

@@ -70,7 +70,7 @@ def _find(broker: Broker, request: ProduceRequest) -> list[Partition]:
 
 def _is_new(partitions: list[Partition], request: ProduceRequest) -> bool:
     """Whether no batch is a copy of one that its log has."""
-    batches = [read_header(data.records) for topic in request.topic_data for data in topic.partition_data]
+    batches = [read_header(data.records or b"") for topic in request.topic_data for data in topic.partition_data]
     return all(
         partition.log.producers.next_sequence(batch.producer_id, batch.producer_epoch) == batch.base_sequence
         for partition, batch in zip(partitions, batches, strict=True)

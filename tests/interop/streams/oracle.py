@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from apache_kafka.jars import TOOL_OPTIONS, find_java
+from apache_kafka.jars import TOOL_OPTIONS, compile_java, find_java
 from kafka_streams.jars import fetch_streams_jars
 from tests.interop.streams.case_files import FOLDER, Case
 
-COMPILE_TIMEOUT_S = 120
 RUN_TIMEOUT_S = 300
 
 # What a case answers: by topic, the records in their order.
@@ -20,13 +19,7 @@ Answers = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
 def compile_oracle(directory: Path) -> Path:
-    sources = sorted(map(str, (FOLDER / "java").glob("*.java")))
-    command = [find_java("javac"), "-Xlint:all", "-Werror", "-cp", f"{fetch_streams_jars()}/*", "-d", str(directory)]
-    compiled = subprocess.run(
-        [*command, *sources], capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S, check=False
-    )
-    assert compiled.returncode == 0, compiled.stdout + compiled.stderr
-    return directory
+    return compile_java((FOLDER / "java").glob("*.java"), directory, fetch_streams_jars())
 
 
 def ask_driver(classes: Path, cases: Iterable[Case]) -> Answers:

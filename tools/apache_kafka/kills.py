@@ -1,0 +1,127 @@
+"""The rounds of `python -m penstock.proof kills` with Java's client beside librdkafka, on Apache Kafka and on Penstock:
+what applications see with us alone, and where they wait much longer.
+
+PYTHONPATH=tools .venv/bin/python -m apache_kafka.kills kills --rounds 30 --seed 7
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from apache_kafka.cluster import ApacheKafkaBrokers
+from apache_kafka.jars import compile_java, java_command, kafka_version
+from penstock.proof.frame import Task, main
+from penstock.proof.kills.applications import COPY_TOPIC, GRACE_S, READ_TOPIC, REPLICAS, librdkafka_applications
+from penstock.proof.kills.journal import Journal, find_worse
+from penstock.proof.kills.rounds import (
+    AWAY_S,
+    INTERNAL_TOPICS,
+    PERIOD_S,
+    Applying,
+    KillReport,
+    KillRounds,
+    MakeServers,
+    Servers,
+    penstock_servers,
+)
+from penstock.proof.kinds import KINDS
+
+_SOURCES = Path(__file__).parent / "java"
+_HEAP_MB = 512  # four servers share the machine
+
+
+class JavaApplications:
+    """A Java program whose threads do what the applications of librdkafka do."""
+
+    def __init__(self, servers: str, journal: Journal, classes: Path) -> None:
+        self._command = java_command("Beginnings", servers, READ_TOPIC, COPY_TOPIC, classes=classes)
+        self._journal = journal
+        self._process: subprocess.Popen[str] | None = None
+        self._reader = threading.Thread(target=self._read, name="Java applications", daemon=True)
+
+    def start(self) -> None:
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._reader.start()
+
+    def end(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+
+    def finish(self) -> None:
+        assert self._process is not None
+        try:
+            self._process.wait(GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._journal.unfinished.append("Java")
+            self._process.kill()
+        self._reader.join(GRACE_S)
+
+    def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            what, name, value = line.rstrip("\n").split("=", 2)
+            if what == "done":
+                self._journal.note_wait(f"Java {name}", int(value) / 1000)
+            else:
+                self._journal.note_error(f"Java {name}", value)
+
+
+@dataclass
+class Comparison:
+    ours: KillReport
+    theirs: KillReport
+
+    @property
+    def worse(self) -> list[str]:
+        return find_worse(self.ours.journal, self.theirs.journal)
+
+    @property
+    def is_sound(self) -> bool:
+        return self.ours.is_sound and not self.worse
+
+    def __str__(self) -> str:
+        return "\n".join([str(self.theirs), str(self.ours), *(f"worse: {each}" for each in self.worse)])
+
+
+def apache_kafka_servers(directory: Path) -> AbstractContextManager[Servers]:
+    return ApacheKafkaBrokers(directory, REPLICAS, config=INTERNAL_TOPICS, heap_mb=_HEAP_MB)
+
+
+def compare(task: Task, period_s: float = PERIOD_S, away_s: float = AWAY_S) -> Comparison:
+    """The same rounds with both, one after the other."""
+    with tempfile.TemporaryDirectory() as directory:
+        classes = compile_java(_SOURCES.glob("*.java"), Path(directory))
+
+        def make_applications(servers: str, journal: Journal) -> Sequence[Applying]:
+            return [*librdkafka_applications(servers, journal), JavaApplications(servers, journal, classes)]
+
+        def play(stage: str, make_servers: MakeServers) -> KillReport:
+            scratch = task.scratch / stage.replace(" ", "-")
+            return KillRounds(
+                *(scratch, task.rounds, task.seed, stage, make_servers, make_applications),
+                period_s=period_s,
+                away_s=away_s,
+                say=task.say,
+            ).run()
+
+        theirs = play(f"Apache Kafka {kafka_version()}", apache_kafka_servers)
+        return Comparison(play("Penstock", penstock_servers), theirs)
+
+
+def run(task: Task) -> Comparison:
+    return compare(task)
+
+
+if __name__ == "__main__":
+    sys.exit(main([replace(kind, module="apache_kafka.kills") for kind in KINDS if kind.name == "kills"]))
