@@ -11,9 +11,11 @@ import pytest
 from penstock.broker.replicas.lost_replicas import LostReplicas
 from penstock.cluster.image import NO_LEADER, PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.replication.changes import LostReplica
+from penstock.testing.disks.failing import Fault, FaultyFiles
 from tests.unit.broker.harness import until
-from tests.unit.broker.replication_rig import replicating
+from tests.unit.broker.replication_rig import TOPIC, replicating
 from tests.unit.log.support import batch
 
 
@@ -34,6 +36,33 @@ def test_another_broker_leads_when_the_leaders_disk_fails(tmp_path: Path) -> Non
             cluster.nodes[1].look_for_lost()
             await asyncio.sleep(0)
             assert cluster.state().partition_epoch == epoch
+
+    asyncio.run(scenario())
+
+
+def test_followers_keep_their_records_when_the_leaders_log_could_not_be_opened(tmp_path: Path) -> None:
+    """It was the last in-sync replica by the controller's knowledge. The others may have the only copies."""
+
+    async def scenario() -> None:
+        async with replicating(tmp_path) as cluster:
+            for value in "ab":
+                assert (await cluster.nodes[1].produce(batch(value))).error_code == ErrorCode.NONE
+            await cluster.until_equal()
+            cluster.elect(2)
+            await cluster.stop(1, clean=False)
+            cluster.nodes[1].files = FaultyFiles(Fault.on("read", f"{TOPIC}-0/"))
+            cluster.restart(1)
+            assert not cluster.nodes[1].partition().is_online
+            cluster.elect(1, isr=(1,))
+            fetches = cluster.fetch_count
+            await until(lambda: cluster.fetch_count > fetches + 6)
+            assert [cluster.nodes[other].partition().log.log_end_offset for other in (2, 3)] == [2, 2]
+            with pytest.raises(ApiError) as refused:
+                cluster.nodes[1].partition().end_offset_for_epoch(0)
+            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+            answer = await cluster.nodes[1].ask(FetchRequest(topics=[FetchTopic(topic=TOPIC, partitions=[asked])]), 11)
+            assert answer.responses[0].partitions[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
     asyncio.run(scenario())
 

@@ -245,7 +245,10 @@ class Partition:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet."""
+        """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet. A
+        log that cannot be read ends nowhere: whoever believed otherwise would cut off what is in no other log.
+        """
+        self.log.availability.check_online()
         epoch = self.state.leader_epoch
         if self.is_leader:
             if leader_epoch == epoch:
@@ -260,6 +263,7 @@ class Partition:
 
     def offsets(self) -> tuple[int, int, int]:
         """(high watermark, last stable offset, log start offset), as a fetch tells them."""
+        self.log.availability.check_online()
         return self.log.offsets()
 
     def readable_end(self, is_read_committed: bool) -> int:

@@ -28,6 +28,7 @@ def read_for_follower(
     partition.check_leader_epoch(target.current_leader_epoch)
     leading, log = partition.leading, partition.log
     partition.check_leader_of(read.watch, target.current_leader_epoch, epoch)
+    log.availability.check_online()  # a log that could not be opened knows neither its records nor where it ends
     is_epoch_known = target.current_leader_epoch >= 0
     if leading is None:  # no followers by our image; a newer one may say otherwise
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)

@@ -170,6 +170,8 @@ class ClusterSimulation(Course):
         """No faults any more, clients finish what they do, and what nobody finishes times out."""
         self.setting.is_closing = True
         self._faults.stage.heal_all()
+        self._wait_until_all_serve("all is healed")
+        self._faults.stage.start_again_with_good_disks()
         self.wait_until_whole("all is healed")
         # No time-out waits for a clock that was set back. Not earlier: markers and tombstones go with it.
         self.world.wall_offset_ms += _CLOCK_REPAIR_MS
@@ -180,14 +182,17 @@ class ClusterSimulation(Course):
             self.run_for(_QUIET_MS)
 
     def wait_until_whole(self, what: str) -> None:
+        self._wait_until_all_serve(what)
+        self.run_until(self._is_whole, _HEALING_LIMIT_MS, what)
+        if not self._is_whole():
+            self.notebook.note("state", describe(self.brokers()))
+
+    def _wait_until_all_serve(self, what: str) -> None:
         self.run_until(
             lambda: all(machine.is_serving for machine in self._machines),
             START_LIMIT_MS,
             f"every broker serves ({what})",
         )
-        self.run_until(self._is_whole, _HEALING_LIMIT_MS, what)
-        if not self._is_whole():
-            self.notebook.note("state", describe(self.brokers()))
 
     def _is_whole(self) -> bool:
         brokers = self.brokers()

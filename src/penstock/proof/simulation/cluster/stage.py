@@ -49,10 +49,13 @@ class Stage:
             self.set_speed(place, 1)
             self.go_on(place)
             self.links[place].heal()
-            if _has_failed_disk(machine):  # as an operator does
+            self._start(place)
+
+    def start_again_with_good_disks(self) -> None:
+        """As an operator does, when every machine runs."""
+        for place, machine in enumerate(self.machines):
+            if _has_failed_disk(machine):
                 self.crash(place, 0, is_power_cut=False)
-            else:
-                self._start(place)
 
     def is_well(self) -> bool:
         """Nothing is cut, nobody is away, and every replica is in sync."""
