@@ -28,6 +28,7 @@ from penstock.cluster.controller.company import Company
 from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.registration import Term, elect, read_registered, register, term_of
+from penstock.cluster.controller.upkeep import Upkeep
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.decision import Decision
@@ -72,7 +73,7 @@ class Member:
         self.office: Office | None = None
         self._entering: Office | None = None  # until its first change is made; the same one afterwards
         self.registration: BrokerRegistration | None = None
-        self._balance: Balance | None = None
+        self._chores: list[Balance | Upkeep] = []  # of the office
         self._company = Company()
         self._store = store
         self._publisher = publisher
@@ -182,9 +183,8 @@ class Member:
         if self._entering is not None:
             self._entering.close()
             self._entering = None
-        if self._balance is not None:
-            self._balance.stop()
-            self._balance = None
+        while self._chores:
+            self._chores.pop().stop()
         if self.office is not None:
             self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
             self.office = None
@@ -303,7 +303,7 @@ class Member:
             if not office.is_open:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
             self.office = office
-            self._balance = Balance(office, self._publisher)
+            self._chores = [Balance(office, self._publisher), Upkeep(self._store, office, self._publisher)]
         self._tell("elected controller, epoch %d", term.epoch)
 
     async def _wait_for_company(self) -> None:

@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.first_users import read_first_users
-from penstock.cluster.image import BrokerRegistration
-from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
+from penstock.cluster.deltas.position import LogPosition, SnapshotMark, encode_position
+from penstock.cluster.deltas.snapshot import snapshot_parts
+from penstock.cluster.image import NO_CONTROLLER, BrokerRegistration, MetadataImage
+from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.snapshots.restoration import check_same
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import (
@@ -178,10 +181,25 @@ async def _missing_nodes(
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
     wanted[znodes.FEATURES] = znodes.encode_features(new_level)
     present = dict(zip(wanted, await store.read_many(list(wanted)), strict=True))
+    first_nodes: dict[str, bytes] = {}
     if present[znodes.CLUSTER_ID] is not None:  # a cluster from before there were levels
         wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
+    else:
+        users = read_first_users(identity.penstock_first_users_file)
+        if new_level < SNAPSHOT_LEVEL:
+            first_nodes = security_nodes.nodes_of(users)
+        else:
+            wanted[znodes.LOG], first_nodes = first_snapshot(MetadataImage(cluster_id, security=users), new_level)
     missing: list[Operation] = [Create(path, data) for path, data in wanted.items() if present[path] is None]
-    if present[znodes.CLUSTER_ID] is None:
-        users = security_nodes.nodes_of(read_first_users(identity.penstock_first_users_file))
-        missing += [Create(path, data) for path, data in users.items()]
-    return missing
+    return missing + [Create(path, data) for path, data in first_nodes.items()]
+
+
+def first_snapshot(image: MetadataImage, level: int) -> tuple[bytes, dict[str, bytes]]:
+    """Where the log of a cluster stands that begins with this image, and the nodes of its snapshot, parents first."""
+    image = replace(image, metadata_level=level)
+    parts = list(snapshot_parts(image))
+    mark = SnapshotMark(image.number, len(parts), sum(map(len, parts)))
+    position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch, snapshot=mark)
+    nodes = {znodes.SNAPSHOTS: b"", znodes.snapshot_path(image.number): b""}
+    nodes |= {znodes.snapshot_part_path(image.number, number): data for number, data in enumerate(parts)}
+    return encode_position(position, level), nodes
