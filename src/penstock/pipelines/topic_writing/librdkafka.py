@@ -118,8 +118,11 @@ class RawProducer:
     def send_offset_to_transaction(
         self, group: str, topic: str, partition: int, offset: int, metadata: str, timeout_s: float
     ) -> None:
-        """Adds the offset to the transaction, as a group without members does."""
-        text = metadata.encode()
+        """Adds the offset to the transaction, as a group without members does.
+
+        The metadata ends with a zero. librdkafka's rd_kafka_committed copies metadata without one behind it, and
+        confluent_kafka reads up to one: whoever asks would be told what follows in memory as well."""
+        text = metadata.encode() + b"\0" if metadata else b""
         kept = ctypes.create_string_buffer(text)
         offsets = _lib.rd_kafka_topic_partition_list_new(1)
         members = _lib.rd_kafka_consumer_group_metadata_new(group.encode())
