@@ -19,8 +19,8 @@ def newcomers(*joins: tuple[str, str, str]) -> Newcomers[str]:
 def dropped(found: Newcomers[str]) -> list[str]:
     keys = []
     while (dispensable := found.find_dispensable()) is not None:
-        keys.append(dispensable[0])
-        found.remove(dispensable[0])
+        keys.append(dispensable.key)
+        found.remove(dispensable)
     return keys
 
 
@@ -50,8 +50,8 @@ def test_room_is_made_for_bytes_as_well_and_one_alone_stays_however_large_it_is(
 
 
 def test_nothing_is_left_when_all_were_heard_of() -> None:
-    found = newcomers(("1", "a", "g"), ("2", "b", "g"))
-    for key in ("1", "2", "2", "never there"):
-        found.remove(key)
+    found: Newcomers[str] = Newcomers(BOUNDS)
+    for arrival in [found.add(key, Newcomer("a", "g", SMALL)) for key in ("1", "2")]:
+        found.remove(arrival)
     assert (len(found), found.size, found.find_dispensable()) == (0, 0, None)
     assert vars(found)["_clients"] == vars(found)["_groups"] == {}

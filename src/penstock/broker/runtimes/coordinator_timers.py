@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Generic, TypeVar
 
-from penstock.coordinators.newcomers import NOBODY, Newcomer, NewcomerBounds, Newcomers
+from penstock.coordinators.newcomers import NOBODY, Arrival, Newcomer, NewcomerBounds, Newcomers
 from penstock.coordinators.outcome import TimerChange, TimerKey
 
 Key = TypeVar("Key", bound=TimerKey)
@@ -24,13 +24,13 @@ _DROPPED_PER_TURN = 50
 class _Timer(Generic[Key]):
     """One timer of the loop. `deadline` may be later than it: then the loop is asked again when the timer is due."""
 
-    __slots__ = ("deadline", "due", "handle", "is_of_newcomer")
+    __slots__ = ("arrival", "deadline", "due", "handle")
 
     def __init__(self, deadline: float, due: float, handle: asyncio.TimerHandle) -> None:
         self.deadline = deadline
         self.due = due
         self.handle = handle
-        self.is_of_newcomer = False
+        self.arrival: Arrival[Key] | None = None  # of the newcomer that is waited for, if it is one
 
 
 class CoordinatorTimers(Generic[Key]):
@@ -61,9 +61,9 @@ class CoordinatorTimers(Generic[Key]):
             if timers is None:
                 timers = self._timers[key.partition] = {}
             timer = timers.get(key)
-            if timer is not None and timer.is_of_newcomer:
-                timer.is_of_newcomer = False
-                self.newcomers.remove(key)
+            if timer is not None and timer.arrival is not None:
+                self.newcomers.remove(timer.arrival)
+                timer.arrival = None
             if delay_ms is None:
                 if timer is not None:
                     del timers[key]
@@ -78,8 +78,7 @@ class CoordinatorTimers(Generic[Key]):
                 due = min(deadline, now + _LONGEST_WAIT_SECONDS)
                 timer = timers[key] = _Timer(deadline, due, loop.call_at(due, self._fire, timers, key))
             if newcomer is not None:
-                timer.is_of_newcomer = True
-                self.newcomers.add(key, newcomer)
+                timer.arrival = self.newcomers.add(key, newcomer)
         if self.newcomers.are_too_many and not self._is_making_room:
             # In a turn of its own: whoever has to go may be in the group that is being changed.
             self._is_making_room = True
@@ -96,8 +95,8 @@ class CoordinatorTimers(Generic[Key]):
             timer.handle = loop.call_at(timer.due, self._fire, timers, key)
             return
         del timers[key]
-        if timer.is_of_newcomer:
-            self.newcomers.remove(key)
+        if timer.arrival is not None:
+            self.newcomers.remove(timer.arrival)
         self._on_timer(key)
 
     def _make_room(self) -> None:
@@ -106,10 +105,9 @@ class CoordinatorTimers(Generic[Key]):
             found = self.newcomers.find_dispensable()
             if found is None:
                 return
-            key, newcomer = found
-            self._timers[key.partition].pop(key).handle.cancel()
-            self.newcomers.remove(key)
-            self._on_dropped(key, newcomer)
+            self._timers[found.key.partition].pop(found.key).handle.cancel()
+            self.newcomers.remove(found)
+            self._on_dropped(found.key, found.newcomer)
         if not self._is_making_room:
             self._is_making_room = True
             asyncio.get_running_loop().call_soon(self._make_room)
@@ -120,10 +118,10 @@ class CoordinatorTimers(Generic[Key]):
         """
         timers = self._timers.pop(partition, {})
         forgotten = []
-        for key, timer in timers.items():
+        for timer in timers.values():
             forgotten.append(timer.handle)
-            if timer.is_of_newcomer:
-                self.newcomers.remove(key)
+            if timer.arrival is not None:
+                self.newcomers.remove(timer.arrival)
         timers.clear()
         return forgotten
 

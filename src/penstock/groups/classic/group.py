@@ -75,8 +75,10 @@ class Member(NamedTuple):
         return None
 
     def as_newcomer(self, group_id: str) -> Newcomer:
-        offered = sum(len(name) + len(metadata) for name, metadata in self.protocols)
-        return Newcomer(self.client, group_id, OWN_SIZE + len(self.member_id) + len(self.client_id) + offered)
+        size = OWN_SIZE + len(self.member_id) + len(self.client_id)
+        for name, metadata in self.protocols:
+            size += len(name) + len(metadata)
+        return Newcomer(self.client, group_id, size)
 
     def protocol_names(self) -> frozenset[str]:
         return frozenset([name for name, _ in self.protocols])
