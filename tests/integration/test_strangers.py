@@ -44,8 +44,8 @@ CONFIG = {
     "penstock.group.pending.joins.max.per.group": str(OF_GROUP),
     "penstock.group.pending.joins.max.per.client": str(OF_CLIENT),
     "penstock.producer.ids.rate": str(RATE),
-    "producer.id.quota.window.num": "1",
-    "producer.id.quota.window.size.seconds": str(AT_ONCE // RATE),
+    "penstock.producer.id.quota.window.num": "1",
+    "penstock.producer.id.quota.window.size.seconds": str(AT_ONCE // RATE),
 }
 HALF_AN_HOUR_MS = 1_800_000
 

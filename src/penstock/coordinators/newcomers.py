@@ -94,7 +94,7 @@ class Newcomers(Generic[Key]):
         return bool(self._too_large)
 
     def add(self, key: Key, newcomer: Newcomer) -> Arrival[Key]:
-        """Costs 1 us. Tried: the keys themselves in the crowds (3 us). Shown by JoinGroup in the tests of large requests."""
+        """Costs 2 us. Tried: the keys themselves in the crowds; to hash one takes 0.4 us. Bench: rebalance."""
         client, group_id, size = newcomer
         arrival = Arrival(key, newcomer)
         of_client = self._clients.get(client)

@@ -33,8 +33,8 @@ CONFIG = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
     "penstock.producer.ids.rate": "1",
-    "producer.id.quota.window.num": "1",
-    "producer.id.quota.window.size.seconds": str(AT_ONCE),
+    "penstock.producer.id.quota.window.num": "1",
+    "penstock.producer.id.quota.window.size.seconds": str(AT_ONCE),
 }
 
 

@@ -56,7 +56,10 @@ def is_new(producers: ProducerState, records: Buffer) -> bool:
 
 class NewProducers:
     def __init__(self, clock: Clock, settings: QuotaSection, metrics: QuotaMetrics) -> None:
-        windows = Windows(settings.producer_id_quota_window_num, settings.producer_id_quota_window_size_seconds * 1000)
+        windows = Windows(
+            settings.penstock_producer_id_quota_window_num,
+            settings.penstock_producer_id_quota_window_size_seconds * 1000,
+        )
         self.limit = BucketLimit(QuotaKind.PRODUCER_IDS.key, windows, metrics)
         # Somebody has brought more than it may. Asked for each batch, so it is an attribute of its own.
         self.is_owed = False

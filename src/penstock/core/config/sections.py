@@ -183,8 +183,8 @@ class QuotaSection(NamedTuple):
     quota_window_size_seconds: int
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
-    producer_id_quota_window_num: int
-    producer_id_quota_window_size_seconds: int
+    penstock_producer_id_quota_window_num: int
+    penstock_producer_id_quota_window_size_seconds: int
     penstock_producer_ids_rate: float
 
 

@@ -43,7 +43,7 @@ QUOTA_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
-        "producer.id.quota.window.num",
+        "penstock.producer.id.quota.window.num",
         ConfigKind.INT,
         11,
         "The same for producer ids: as many new ones may come at once as `producer_ids_rate` allows in all windows "
@@ -52,7 +52,7 @@ QUOTA_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
-        "producer.id.quota.window.size.seconds",
+        "penstock.producer.id.quota.window.size.seconds",
         ConfigKind.INT,
         600,
         "How long each of these windows is.",
