@@ -31,7 +31,7 @@ from tests.unit.cluster.brokers import TestBroker, agreed, started, until
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
 
 ZOOKEEPER = TransactionLimit(512 * 1024, 2_000)
-SMALL = TransactionLimit(512 * 1024, 17)
+SMALL = TransactionLimit(512 * 1024, 18)
 
 
 class CrashingStore(MemoryStore):

@@ -48,6 +48,11 @@ def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
+def decode_level(data: bytes) -> int:
+    """Of the metadata after the newest delta. `data` is that of a position that can be decoded."""
+    return int(json.loads(data)["format"])
+
+
 def decode_position(data: bytes, highest_level: int = SUPPORTED.highest) -> LogPosition:
     if not data:
         return LogPosition()
