@@ -120,8 +120,8 @@ class RawProducer:
     ) -> None:
         """Adds the offset to the transaction, as a group without members does.
 
-        The metadata ends with a zero. librdkafka's rd_kafka_committed copies metadata without one behind it, and
-        confluent_kafka reads up to one: whoever asks would be told what follows in memory as well."""
+        The metadata ends with a zero. Without one "cut=3" was read back as "cut=3V" by confluent_kafka's `committed`,
+        with librdkafka 2.16: it reads up to a zero, and seems to be given a copy that has none (not looked up)."""
         text = metadata.encode() + b"\0" if metadata else b""
         kept = ctypes.create_string_buffer(text)
         offsets = _lib.rd_kafka_topic_partition_list_new(1)
