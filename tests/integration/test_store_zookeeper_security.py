@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import datetime
 import ipaddress
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from kazoo.exceptions import NoAuthError
 
 from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import Create, Store, StoreError
+from penstock.cluster.store.zookeeper.guarding import guard_ensemble
 from penstock.cluster.store.zookeeper.server_version import Server, ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import SaslSettings, TlsSettings, ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
@@ -22,6 +28,7 @@ from penstock.core.properties import format_properties
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from penstock.testing.processes import ZooKeeperProcess, find_free_port
 from tests.clients.cli_runner import Cli
+from tests.integration.cluster.stranger import stranger, try_everything
 from tests.integration.zookeeper import settings_for
 
 JAAS = """
@@ -195,6 +202,58 @@ def guard(file: Path, connect: str) -> None:
     file.write_text(format_properties({**settings, "zookeeper.set.acl": "true"}))
     for _ in range(2):  # what is guarded already is no obstacle
         assert "nodes are for the brokers" in Cli("").run("zookeeper", "guard", "--config", str(file)).err
+
+
+class _KilledError(Exception):
+    """The process ends."""
+
+
+async def guard_whole(settings: ZooKeeperSettings, steps: int | None) -> int:
+    """`steps`: after so many questions the process is killed."""
+    store = await ZooKeeperStore.open(settings)
+    ask, left = store.connection.ask, itertools.count(steps or 0, -1)
+
+    async def ask_until_killed(*arguments: Any, **options: Any) -> Any:
+        if steps is not None and next(left) <= 0:
+            raise _KilledError
+        return await ask(*arguments, **options)
+
+    store.connection.ask = ask_until_killed  # type: ignore[method-assign]
+    try:
+        return await guard_ensemble(store)
+    finally:
+        await store.close()
+
+
+def test_whole_ensemble_is_closed_to_strangers_when_the_one_that_closed_it_was_killed_on_the_way(
+    tmp_path: Path, zookeeper: ZooKeeperProcess
+) -> None:
+    """As a directory from before has it: the cluster is at the root, and no node has a list. `zookeeper` is for the
+    other tests, and for a skip where there is none.
+    """
+    with ZooKeeperProcess(tmp_path / "zookeeper") as own:
+        settings = settings_for(own.connect, digest="broker:word", session_timeout_ms=10_000)
+
+        async def write() -> None:
+            store = await ZooKeeperStore.open(settings)
+            for path in (*znodes.PERSISTENT_PATHS, "/config/users/admin"):
+                await store.ensure_path(path)
+            await store.close()
+
+        asyncio.run(write())
+        guarded = dataclasses.replace(settings, sets_acl=True)
+        with stranger(own.connect) as client:
+            for steps in (1, 2, 3, 20, 40):
+                with pytest.raises(_KilledError):
+                    asyncio.run(guard_whole(guarded, steps))
+                with pytest.raises(NoAuthError) if steps > 1 else contextlib.nullcontext():
+                    client.create("/mine-", sequence=True)
+            assert asyncio.run(guard_whole(guarded, None)) > 15
+            assert asyncio.run(guard_whole(guarded, None)) == 0
+            deeds = try_everything(client)
+        assert [deed for deed in deeds.done if "/mine-" not in deed] == []
+        assert "/config/topics" in deeds.read
+        assert not deeds.read & {"/config/users", "/config/users/admin", "/penstock", "/penstock/log"}
 
 
 async def _refusal(store: Store, path: str) -> str:

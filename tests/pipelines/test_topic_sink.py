@@ -21,7 +21,7 @@ from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
 from penstock.pipelines.sinks.topic import ALL_AS_JSON, OpenTopic, TopicSettings, TopicSink
 from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
 from penstock.pipelines.topic_writing.librdkafka import RawProducer
-from penstock.pipelines.topic_writing.marker import Marker, TaskOfBatch
+from penstock.pipelines.topic_writing.marker import DRIVER, Marker, TaskOfBatch, group_of, transactional_id_of
 from penstock.pipelines.topic_writing.markers import read_markers_of_sink
 from tests.pipelines.committed import committed_values, make_topic, read_committed, unique
 
@@ -282,6 +282,7 @@ def test_rows_are_there_once_when_a_batch_that_tasks_wrote_fails_and_comes_again
 def test_a_task_of_a_dead_driver_cannot_commit_when_its_batch_comes_again_small(
     spark: SparkSession, bootstrap: str
 ) -> None:
+    """The dead driver was of a version that did not claim the batches of its tasks."""
     sink, query_id, settings = (
         TopicSink(make_topic(bootstrap, "left")),
         unique("query"),
@@ -289,6 +290,9 @@ def test_a_task_of_a_dead_driver_cannot_commit_when_its_batch_comes_again_small(
     )
     rows = spark.range(0, 4, 1, 2).selectExpr("CAST(id AS STRING) AS value")
     sink.open(spark, settings).write(rows, Batch(query_id, "test", 0))
+    claims = group_of(transactional_id_of(query_id, sink.name, DRIVER))
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_consumer_groups([claims])[claims].result(30)
     work = TaskOfBatch(query_id, sink.name, 1, task=1, tasks=2)
     left = RawProducer({"bootstrap.servers": bootstrap, "transactional.id": work.transactional_id}, lambda _: None)
     left.init_transactions(30)

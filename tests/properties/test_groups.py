@@ -50,6 +50,7 @@ class GroupMachine(RuleBasedStateMachine):
         # The leaders' words, by generation; a generation may come twice after a crash, then the last word counts.
         self.given: dict[int, dict[str, bytes]] = {}
         self.highest_generation = 0
+        self.last_seen: ClassicGroup | None = None
         self.tokens: list[Receipt] = []
         self.committed: dict[tuple[str, int], int] = {}
         if is_settled:
@@ -205,7 +206,10 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def generations_never_go_back(self) -> None:
+        """Of one group. A group in which nobody ever had an assignment goes with its last member."""
         group = self.group()
+        if group is not self.last_seen:
+            self.last_seen, self.highest_generation = group, 0
         if group is not None:
             assert group.generation_id >= self.highest_generation
             self.highest_generation = group.generation_id

@@ -122,3 +122,10 @@ class RequestContext(NamedTuple):
     @property
     def client_host(self) -> str:
         return self.session.client_host
+
+    @property
+    def client(self) -> str:
+        """Whom to count for what must not be without number: a user at an address. Where nobody logs in, all clients
+        have the same name.
+        """
+        return f"{self.session.principal}@{self.session.client_host}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from penstock.coordinators.newcomers import NewcomerBounds
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.group import stored_group_config
 from penstock.core.config.keys.group import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
@@ -21,6 +22,11 @@ def group_settings(section: GroupSection) -> GroupSettings:
         max_session_timeout_ms=section.group_max_session_timeout_ms,
         initial_rebalance_delay_ms=section.group_initial_rebalance_delay_ms,
         max_size=section.group_max_size,
+        newcomer_bounds=NewcomerBounds(
+            of_client=section.penstock_group_pending_joins_max_per_client,
+            of_group=section.penstock_group_pending_joins_max_per_group,
+            of_all=section.penstock_group_pending_joins_max,
+        ),
         offset_metadata_max_bytes=section.offset_metadata_max_bytes,
         offsets_commit_timeout_ms=section.offsets_commit_timeout_ms,
         offsets_retention_ms=section.offsets_retention_minutes * _MS_PER_MINUTE,

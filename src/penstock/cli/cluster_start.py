@@ -164,12 +164,16 @@ def _zookeeper_servers(text: str) -> list[Address]:
 def _announce(cluster: Cluster, options: ClusterOptions) -> None:
     members = cluster.members
     assert isinstance(members, ProcessMembers)
-    zookeeper = options.zookeeper if members.zookeeper is None else members.zookeeper.connect
-    output.note(f"ZooKeeper  {zookeeper}{'' if members.zookeeper is None else ', started here'}")
+    output.note(f"ZooKeeper  {members.connect}{'' if members.zookeeper is None else ', started here'}")
     output.note(f"Brokers    {cluster.bootstrap_servers}")
     output.note(f"Data       {options.data or 'temporary, removed at the end'}")
     if cluster.setup is not None:
         output.note(f"Clients    --command-config {cluster.setup.client_file}")
+        if members.zookeeper is None and "/" not in members.connect:
+            output.note(
+                "Whoever reaches this ZooKeeper can delete nodes at its root, where a version before put the cluster. "
+                "See `Who may do what` in docs/guides/zookeeper.md."
+            )
 
 
 @contextlib.contextmanager

@@ -16,6 +16,8 @@ Value = TypeVar("Value")
 # What a client is told when the store refuses a change; anything else is a fault on our side.
 _STORE_CODES = {
     StoreErrorKind.BAD_VERSION: ErrorCode.NOT_CONTROLLER,
+    # Somebody has deleted a node, and the brokers write it again (`controller.mending`).
+    StoreErrorKind.NO_NODE: ErrorCode.NOT_CONTROLLER,
     StoreErrorKind.TOO_LARGE: ErrorCode.POLICY_VIOLATION,
     StoreErrorKind.CLOSED: ErrorCode.BROKER_NOT_AVAILABLE,
     StoreErrorKind.NOT_WRITABLE: ErrorCode.KAFKA_STORAGE_ERROR,

@@ -53,7 +53,7 @@ from penstock.cluster.security_changes import SecurityChanges
 from penstock.cluster.snapshots.restoration import check_usable
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
-from penstock.cluster.store.znodes import ProducerIdBlock
+from penstock.cluster.store.znodes import NO_PRODUCER_IDS, ProducerIdBlock
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
 from penstock.core.listeners import Endpoint
@@ -104,6 +104,8 @@ class Metadata:
         self.duties = Duties(store, publisher, self._change, lambda topic: may_be_unclean(self.config, topic))
         self.security = SecurityChanges(self._change)
         self._running: set[asyncio.Future[None]] = set()
+        self._clock: Clock | None = None  # from `join` on
+        self._newest_block = NO_PRODUCER_IDS  # that this broker has claimed
 
     @classmethod
     async def open(
@@ -190,6 +192,7 @@ class Metadata:
             self.levels,
             self.restoration_id,
         )
+        self._clock = clock
         self._member = Member(self._store, self.publisher, broker, clock, rules)
         try:
             await self._member.join(takeover_s)
@@ -311,7 +314,12 @@ class Metadata:
 
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
         """A block of producer ids that nobody ever got or will get. Durable when this returns."""
-        return await answered(allocate_producer_id_block(self._store, self.config.identity.node_id))
+        assert self._clock is not None, "a broker that has joined"
+        node_id, now_ms = self.config.identity.node_id, self._clock.now_ms()
+        self._newest_block = await answered(
+            allocate_producer_id_block(self._store, node_id, now_ms, self._newest_block)
+        )
+        return self._newest_block
 
     async def leave(self) -> None:
         """Takes this broker out of its cluster before its port closes: another controller is elected at once, and

@@ -3,15 +3,23 @@
 They come in blocks, each claimed in the store before any of its ids is used. Ids of a block that a crash interrupts are
 lost, which costs nothing: there are 2^63. So a block that may have been claimed, because the answer was lost, is left
 alone, and the one after it is claimed.
+
+Where the node is missing, cannot be read, or names a block before one that this broker has claimed, somebody has
+deleted or overwritten it, and nobody knows all blocks that were claimed. The next block begins at a number that follows
+from the time: a cluster would have had to claim a thousand blocks in every millisecond since 1970 to come that far.
 """
 
 from __future__ import annotations
 
+import logging
+
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
-from penstock.cluster.store.znodes import ProducerIdBlock
+from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.znodes import NO_PRODUCER_IDS, ProducerIdBlock
 from penstock.core.limits import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE
 from penstock.protocol.errors import ApiError, ErrorCode
+
+logger = logging.getLogger(__name__)
 
 # Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
 _ATTEMPTS = 20
@@ -19,12 +27,20 @@ _NOT_OURS = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorK
 _PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.SESSION_ENDED)
 
 
-async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBlock:
-    """While the store is away: COORDINATOR_LOAD_IN_PROGRESS, as Kafka answers when its controller is. A Java producer
+# Room for the year 2255 below 2^53, beyond which some clients' JSON is not exact.
+_IDS_PER_MS = 1_000
+
+
+async def allocate_producer_id_block(
+    store: Store, node_id: int, now_ms: int, newest: ProducerIdBlock = NO_PRODUCER_IDS
+) -> ProducerIdBlock:
+    """`newest` is the last block that this broker has claimed.
+
+    While the store is away: COORDINATOR_LOAD_IN_PROGRESS, as Kafka answers when its controller is. A Java producer
     ends with a fatal error after every other one that fits.
     """
     try:
-        return await _allocate(store, node_id)
+        return await _allocate(store, node_id, max(now_ms * _IDS_PER_MS, newest.last_producer_id + 1), newest)
     except StoreError as error:
         if error.kind not in _PASSING:
             raise
@@ -32,10 +48,15 @@ async def allocate_producer_id_block(store: Store, node_id: int) -> ProducerIdBl
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, detail) from error
 
 
-async def _allocate(store: Store, node_id: int) -> ProducerIdBlock:
+async def _allocate(store: Store, node_id: int, unclaimed: int, newest: ProducerIdBlock) -> ProducerIdBlock:
+    """`unclaimed` is where to begin if the node is lost."""
     for _ in range(_ATTEMPTS):
         node = await store.read(znodes.PRODUCER_ID_BLOCK)
-        first = 0 if node is None else znodes.decode_producer_id_block(node.data).last_producer_id + 1
+        stored, first = _decode(node), unclaimed
+        if stored is None or stored.last_producer_id < newest.last_producer_id:
+            logger.error("%s is lost: producer ids go on from %d", znodes.PRODUCER_ID_BLOCK, unclaimed)
+        else:
+            first = stored.last_producer_id + 1
         if first > MAX_PRODUCER_ID - PRODUCER_ID_BLOCK_SIZE:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids are used up")
         block = ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
@@ -51,3 +72,11 @@ async def _allocate(store: Store, node_id: int) -> ProducerIdBlock:
         else:
             return block
     raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "other brokers keep claiming producer ids; try again")
+
+
+def _decode(node: Node | None) -> ProducerIdBlock | None:
+    """None where nobody can tell."""
+    try:
+        return None if node is None else znodes.decode_producer_id_block(node.data)
+    except StoreError:
+        return None

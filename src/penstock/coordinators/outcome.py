@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from penstock.coordinators.errors import coordinator_error
+from penstock.coordinators.newcomers import Newcomer
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import EncodedRecords
 
@@ -103,6 +104,7 @@ class TimerChange(NamedTuple, Generic[KeyType]):
 
     key: KeyType
     delay_ms: int | None  # None: cancel
+    newcomer: Newcomer | None = None  # whom the timer waits for, if it is not known whether they will be heard of again
 
 
 # ---------------------------------------------------------------------------------------------------- outcome

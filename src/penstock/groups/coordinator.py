@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping
 
+from penstock.coordinators.outcome import Token
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.core.types import new_uuid
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerProgress, Group
-from penstock.groups.operations import administration, consumer_membership
+from penstock.groups.operations import administration, classic_membership, consumer_membership
 from penstock.groups.operations.administration import Candidates, Removal
 from penstock.groups.outcome import GroupOutcome, TimerKey
-from penstock.groups.results import ListGroupsResult
+from penstock.groups.requests import JoinRequest
+from penstock.groups.results import JoinResult, ListGroupsResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Topics, changed_names
@@ -52,6 +54,9 @@ class GroupCoordinator:
 
     def replay_transaction_end(self, partition: int, producer_id: int, is_committed: bool) -> None:
         self.shards.hosted(partition).offsets.replay_transaction_end(producer_id, is_committed)
+
+    def abandon_join(self, partition: int, request: JoinRequest, token: Token[JoinResult], now_ms: int) -> GroupOutcome:
+        return self.shards.run(partition, lambda shard: classic_membership.abandon_join(shard, token, request, now_ms))
 
     # --------------------------------------------------------------------------------- administration
 

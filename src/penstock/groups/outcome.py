@@ -8,6 +8,7 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from penstock.coordinators.newcomers import Newcomer
 from penstock.coordinators.outcome import Outcome, TimerChange
 
 
@@ -62,8 +63,10 @@ class GroupOutcome(Outcome[TimerKey]):
     pending: PendingAppend | None = None
     producer: TransactionalProducer | None = None  # None: outside of any transaction
 
-    def set_timer(self, kind: TimerKind, group_id: str, delay_ms: int, member_id: str = "") -> None:
-        self.timers.append(TimerChange(TimerKey(kind, self.partition, group_id, member_id), delay_ms))
+    def set_timer(
+        self, kind: TimerKind, group_id: str, delay_ms: int, member_id: str = "", newcomer: Newcomer | None = None
+    ) -> None:
+        self.timers.append(TimerChange(TimerKey(kind, self.partition, group_id, member_id), delay_ms, newcomer))
 
     def cancel_timer(self, kind: TimerKind, group_id: str, member_id: str = "") -> None:
         self.timers.append(TimerChange(TimerKey(kind, self.partition, group_id, member_id), None))

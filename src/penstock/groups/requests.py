@@ -35,6 +35,7 @@ class JoinRequest(NamedTuple):
     group_instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""  # as Kafka writes it: "/127.0.0.1"
+    client: str = ""  # whom pending joins are counted for
     reason: str = ""
     accepts_member_id_required: bool = True  # JoinGroup v4 and later (KIP-394)
     accepts_skip_assignment: bool = True  # JoinGroup v9 and later (KIP-814)
@@ -88,6 +89,7 @@ class ConsumerHeartbeatRequest(NamedTuple):
     owned: frozenset[TopicIdPartition] | None = None
     client_id: str = ""
     client_host: str = ""
+    client: str = ""  # as in JoinRequest
     # Topics that a regular expression must not reveal to this client are left out.
     may_describe: Callable[[str], bool] = lambda _topic: True
     must_bring_member_id: bool = True  # ConsumerGroupHeartbeat v1 and later

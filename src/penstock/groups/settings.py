@@ -5,6 +5,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
+from penstock.coordinators.newcomers import NewcomerBounds
+
 _MINUTE_MS = 60_000
 _DAY_MS = 24 * 60 * _MINUTE_MS
 
@@ -38,6 +40,10 @@ class GroupSettings(NamedTuple):
     # A new member cannot send heartbeats while its JoinGroup is parked, so this bounds how long a vanished one is
     # waited for. Not configurable in Kafka either.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
+    # penstock.group.pending.joins.*: members that joined and were not heard of again. A broker is made for 5,000
+    # clients, who may all be in one group and may all begin at once. Half of them come from one address as one user,
+    # or twice as many come in all: that is no trouble yet.
+    newcomer_bounds: NewcomerBounds = NewcomerBounds(of_client=2_500, of_group=5_000, of_all=10_000)
     # offset.metadata.max.bytes, counted in UTF-16 units as Kafka does.
     offset_metadata_max_bytes: int = 4_096
     # offsets.retention.minutes

@@ -26,7 +26,13 @@ from penstock.groups.consumer.step import ConsumerStep
 from penstock.groups.offsets import OffsetsByPartition, OffsetStore
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, PendingAppend, TimerKey, TimerKind
 from penstock.groups.records.consumer_groups import ConsumerChange
-from penstock.groups.records.consumer_offsets import AnyChange, GroupChange, OffsetChange, decode_record
+from penstock.groups.records.consumer_offsets import (
+    AnyChange,
+    GroupChange,
+    OffsetChange,
+    decode_record,
+    encode_group,
+)
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topics import Topics
 from penstock.protocol.errors import ErrorCode
@@ -187,7 +193,20 @@ class GroupShard:
                 rebalance.on_join_timeout()
             elif key.kind is TimerKind.SYNC:
                 rebalance.expire_pending_sync()
+            self.forget_if_unused(group, outcome)
         return outcome
+
+    def forget_if_unused(self, group: ClassicGroup, outcome: GroupOutcome) -> None:
+        """A group that was made for a member who was not heard of again goes with that member. Other groups that are
+        empty and have no offsets go with the next look at expired offsets.
+        """
+        offsets = self.offsets
+        if (
+            group.is_unused
+            and not offsets.of_group(group.group_id)
+            and not offsets.has_open_transaction(group.group_id)
+        ):
+            outcome.records.append(encode_group(group.group_id, None))
 
     def _abandon(self, group: ClassicGroup, outcome: GroupOutcome, error: ErrorCode, now_ms: int) -> None:
         rebalance = self.rebalance(group, outcome, now_ms)

@@ -72,6 +72,13 @@ def _no_controller(condition: Condition) -> Iterable[tuple[str, str]]:
         yield "no broker is the controller: nothing can be created, and no broker that dies is replaced", ""
 
 
+def _controller_silent(condition: Condition) -> Iterable[tuple[str, str]]:
+    observed = condition.observed
+    if observed.controller_silence:
+        what = f"broker {observed.controller_id} is named as the controller and does not answer as one"
+        yield f"{what}, so nothing can be created: {observed.controller_silence}", str(observed.controller_id)
+
+
 def _gone(condition: Condition) -> Iterable[tuple[str, str]]:
     for node_id, count in condition.gone.items():
         yield f"broker {node_id} is gone, and {_count(count, 'replica')} with it", str(node_id)
@@ -212,6 +219,11 @@ RULES: Sequence[Rule] = (
         "no-controller", Severity.PROBLEM, _no_controller,
         "The brokers elect one as soon as they reach ZooKeeper: see that it runs, and what their logs say.",
         "echo srvr | nc ZOOKEEPER 2181",
+    ),
+    Rule(
+        "controller-silent", Severity.PROBLEM, _controller_silent,
+        "See what the brokers' logs say of ZooKeeper and of the metadata, and restart the broker if its process hangs.",
+        "penstock cluster api-versions --broker {0}",
     ),
     Rule(
         "broker-gone", Severity.PROBLEM, _gone,

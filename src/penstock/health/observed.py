@@ -89,6 +89,8 @@ class Observed:
     future_sizes: Mapping[ReplicaKey, int] = field(default_factory=dict)
     # What could not be read, each with its reason.
     unread: tuple[str, ...] = ()
+    # Why the broker that is named as the controller did not answer as one; empty where it did.
+    controller_silence: str = ""
 
     def minimum(self, partition: PartitionSeen) -> int | None:
         """How many in-sync replicas acks=all needs: never more than there are (KIP-966). None where nobody told."""

@@ -3,8 +3,9 @@
 Rules:
 - Nothing waits longer than the answer's timeout: a broker that is paused, or whose machine is gone, costs one of them,
   and all brokers are asked at once. What could not be read is told with its reason, and the rest is shown.
-- One broker, the first that answers, tells of partitions and moves; each broker tells of its own directories, features
-  and log ends. Minimum in-sync replicas are asked for where they matter, and log ends of replicas that lag.
+- One broker, the first that answers, tells of partitions, and who the controller is. The controller tells of moves: a
+  broker that holds the office no more does not answer that by itself. Each broker tells of its own directories,
+  features and log ends. Minimum in-sync replicas are asked for where they matter, and log ends of replicas that lag.
 - Log ends come by ListOffsets as the "debugging" replica -2, which any replica answers with the end of its log.
 """
 
@@ -89,7 +90,7 @@ class ClusterReader:
         client, metadata = self._ask_any()
         with client:
             unread: list[str] = []
-            moves = self._try(unread, "moves under way", lambda: _list_moves(client, self._timeout_s)) or {}
+            moves, controller_silence = self._ask_named_controller(metadata)
             partitions = tuple(_partitions(metadata, moves))
             lagging = [each for each in partitions if each.lagging]
             topics = {each.topic for each in (partitions if with_all_minimums else lagging)}
@@ -117,6 +118,7 @@ class ClusterReader:
             sizes,
             future_sizes,
             tuple(unread),
+            controller_silence,
         )
 
     def read_log_ends(
@@ -149,6 +151,20 @@ class ClusterReader:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "no broker is the controller")
         with self.open((broker.host, broker.port)) as client:
             return client.request(request, response, timeout_s=self._timeout_s)
+
+    def _ask_named_controller(self, metadata: MetadataResponse) -> tuple[dict[Partition, Moving], str]:
+        """The moves under way, and why the broker that is named as the controller did not tell them."""
+        named = next((each for each in metadata.brokers if each.node_id == metadata.controller_id), None)
+        if named is None:
+            return {}, ""  # there is none, which is said elsewhere
+        try:
+            with self.open((named.host, named.port)) as client:
+                return _list_moves(client, self._timeout_s), ""
+        except ApiError as error:
+            is_answer = error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # it did, but not to us
+            return {}, "" if is_answer else str(error)
+        except OSError as error:
+            return {}, error.strerror or str(error)
 
     def _ask_any(self) -> tuple[VersionedClient, MetadataResponse]:
         failures = []
@@ -242,8 +258,10 @@ def read_minimums(client: VersionedClient, topics: Sequence[str], timeout_s: flo
 
 
 def _list_moves(client: VersionedClient, timeout_s: float) -> dict[Partition, Moving]:
-    """Of any broker. Raises ApiError and OSError."""
-    request = ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 1000), topics=None)
+    """Of the controller. A broker that is none looks for one as long as the request says, and then tells that there is
+    none: so half of the time is for that. Raises ApiError and OSError.
+    """
+    request = ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 500), topics=None)
     try:
         answer = client.request(request, ListPartitionReassignmentsResponse, timeout_s=timeout_s)
     except UnservedApiError:  # Kafka before 2.4 moves by ZooKeeper, and nobody can see it from here

@@ -106,6 +106,8 @@ def why_not_well(condition: Condition) -> str:
         return f"broker {silent[0].node_id} does not answer: {silent[0].silence}"
     if observed.controller_id is None:
         return "no broker is the controller"
+    if observed.controller_silence:
+        return f"broker {observed.controller_id} does not answer as the controller: {observed.controller_silence}"
     for partitions, what in (
         (condition.offline, "without a leader"),
         (condition.under_replicated, "without all their replicas in sync"),

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from penstock.local_cluster.directory import ClusterDirectory, Ports
 from penstock.local_cluster.members import Members
 from penstock.local_cluster.ports import choose_node_ids, choose_ports, choose_zookeeper_port, is_free
-from penstock.local_cluster.securing import secure_places
+from penstock.local_cluster.securing import own_connect, secure_places
 from penstock.local_cluster.settings import BrokerPlace, check_settings, shared_properties
 from penstock.processes.server_process import find_free_port
 
@@ -46,12 +46,15 @@ def make_members(directory: ClusterDirectory, wish: ClusterWish) -> Members:
     from penstock.local_cluster.process_members import ProcessMembers
     from penstock.processes.zookeeper_process import ZooKeeperProcess
 
+    def connect(servers: str) -> str:
+        return own_connect(directory, servers) if wish.is_secure else servers
+
     if wish.zookeeper is not None:
         directory.write_ports(Ports(ports, last.zookeeper))
-        return ProcessMembers(places, shared, None, wish.zookeeper)
+        return ProcessMembers(places, shared, None, connect(wish.zookeeper))
     zookeeper_port = choose_zookeeper_port(last, list(ports.values()), is_port_free, find_free)
     zookeeper = ZooKeeperProcess(
         directory.zookeeper_dir, port=zookeeper_port, host=wish.host, log_path=directory.path / "zookeeper.log"
     )
     directory.write_ports(Ports(ports, zookeeper_port))
-    return ProcessMembers(places, shared, zookeeper, zookeeper.connect)
+    return ProcessMembers(places, shared, zookeeper, connect(zookeeper.connect), is_guarded=wish.is_secure)

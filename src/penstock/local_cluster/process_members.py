@@ -11,6 +11,7 @@ from pathlib import Path
 
 from penstock.core.properties import format_properties
 from penstock.local_cluster.members import PlacedBroker
+from penstock.local_cluster.securing import guard_zookeeper
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
 from penstock.processes.guardian import Guardian
 from penstock.processes.server_process import ServerProcess
@@ -88,16 +89,27 @@ class ProcessBroker(PlacedBroker):
 
 
 class ProcessMembers:
-    """`zookeeper` is this cluster's own, or None where `connect` names another one."""
+    """`zookeeper` is this cluster's own, or None where `connect` names another one. `is_guarded`: it is closed to
+    everybody but the brokers.
+    """
 
     def __init__(
-        self, places: Sequence[BrokerPlace], shared: dict[str, str], zookeeper: ZooKeeperProcess | None, connect: str
+        self,
+        places: Sequence[BrokerPlace],
+        shared: dict[str, str],
+        zookeeper: ZooKeeperProcess | None,
+        connect: str,
+        *,
+        is_guarded: bool = False,
     ) -> None:
         self.zookeeper = zookeeper
+        self.connect = connect
+        self._is_guarded = is_guarded
         if zookeeper is not None:
             zookeeper.process_group = 0
         self._guardian: Guardian | None = None
         self._brokers = [ProcessBroker(place, broker_properties(place, shared, connect)) for place in places]
+        self._first_properties = broker_properties(places[0], shared, connect)
 
     @property
     def brokers(self) -> Sequence[ProcessBroker]:
@@ -115,6 +127,8 @@ class ProcessMembers:
             broker.spawn()
         if self.zookeeper is not None:
             self.zookeeper.wait_until_ready()
+            if self._is_guarded:
+                guard_zookeeper(self._first_properties)
         for broker in self._brokers:
             broker.wait_until_ready()
 

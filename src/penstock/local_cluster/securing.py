@@ -1,4 +1,6 @@
-"""A cluster whose brokers ask for TLS and a login: what is made for it before its first start."""
+"""A cluster whose brokers ask for TLS and a login: what is made for it before its first start, and who may change what
+ZooKeeper keeps of it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,9 @@ import datetime
 import os
 from collections.abc import Sequence
 
+from penstock.cluster.store.interface import StoreError
+from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.loops import LoopThread
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.settings import BrokerPlace
@@ -40,6 +45,35 @@ def secure_places(directory: ClusterDirectory, places: Sequence[BrokerPlace]) ->
     except SecureSetupError as error:
         raise ClusterError(str(error)) from error
     return [place._replace(listener=LISTENER, own=settings) for place, settings in zip(places, own, strict=True)]
+
+
+def own_connect(directory: ClusterDirectory, servers: str) -> str:
+    """`zookeeper.connect` of a secure cluster: below a node of its own, unless the user names one."""
+    return servers if "/" in servers else servers + SecureSetup(directory.security_dir).zookeeper_root
+
+
+def guard_zookeeper(properties: dict[str, str]) -> None:
+    """Closes a ZooKeeper that serves this cluster alone to everybody else, from its highest node on. `properties` are
+    those of one of its brokers, all of which may run already. Raises ClusterError.
+    """
+    from penstock.cluster.store.zookeeper.guarding import guard_ensemble
+    from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+    from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+
+    async def guard() -> None:
+        store = await ZooKeeperStore.open(ZooKeeperSettings.of(BrokerConfig.parse(properties).zookeeper))
+        try:
+            await guard_ensemble(store)
+        finally:
+            await store.close()
+
+    thread = LoopThread("penstock-guard")
+    try:
+        thread.call(guard())
+    except StoreError as error:
+        raise ClusterError(f"ZooKeeper could not be closed to others: {error}") from error
+    finally:
+        thread.stop()
 
 
 def _was_secure(directory: ClusterDirectory, setup: SecureSetup) -> bool:

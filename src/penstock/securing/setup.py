@@ -2,7 +2,7 @@
 
     certificates/        the authority and what it has signed (`penstock certificates --directory`)
     users.json           the credentials of the first users, for the store; no password follows from them
-    broker.properties    the passwords of the brokers' own user: among each other, and at ZooKeeper
+    broker.properties    the passwords of the brokers' own user: among each other, and at ZooKeeper; where in it
     client.properties    how the administrator connects: Kafka's client properties, `--command-config`
 
 Rules:
@@ -45,6 +45,9 @@ _MECHANISM = SHA_512.mechanism
 _MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _DIGEST = "penstock.zookeeper.digest"
+# The node of ZooKeeper's below which the cluster is. Directories from before do not name one: their cluster is at the
+# root, and stays there.
+_ROOT_KEY, _ROOT = "zookeeper.root", "/penstock-cluster"
 _LOGIN_LASTS_MS = "3600000"  # clients log in again on their connections; a removed user is gone within the hour
 ITERATIONS = 8192  # twice Kafka's least; the passwords are random, so that more would protect nothing
 _SALT_BYTES = 24
@@ -138,11 +141,13 @@ class SecureSetup:
         }
 
     def store_properties(self) -> dict[str, str]:
-        """Settings of brokers on ZooKeeper: what they write there, nobody else changes, and nobody else reads secrets.
-        Empty for a directory from before there was a password for it.
-        """
-        digest = read_properties(self.broker_file).get(_DIGEST)
-        return {} if digest is None else {_DIGEST: digest, "zookeeper.set.acl": "true"}
+        """Settings of brokers on ZooKeeper: nobody else changes what they write there, or reads secrets."""
+        return {_DIGEST: read_properties(self.broker_file)[_DIGEST], "zookeeper.set.acl": "true"}
+
+    @property
+    def zookeeper_root(self) -> str:
+        """The cluster's own node; empty where the cluster is at the highest one."""
+        return read_properties(self.broker_file).get(_ROOT_KEY, "")
 
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties of the administrator."""
@@ -174,12 +179,12 @@ class SecureSetup:
             write_private(self.client_file, format_properties(properties).encode())
 
     def _write_users(self, logins: Mapping[str, str]) -> None:
+        digest = f"{BROKER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}"
         if not self.broker_file.exists():
-            passwords = {
-                "sasl.jaas.config": logins[BROKER],
-                _DIGEST: f"{BROKER}:{secrets.token_urlsafe(_PASSWORD_BYTES)}",
-            }
+            passwords = {"sasl.jaas.config": logins[BROKER], _DIGEST: digest, _ROOT_KEY: _ROOT}
             write_private(self.broker_file, format_properties(passwords).encode())
+        elif _DIGEST not in (before := read_properties(self.broker_file)):  # from before there was one
+            write_private(self.broker_file, format_properties({**before, _DIGEST: digest}).encode())
         if self._users_file.exists():
             return
         users = {user_key(name): _credential(password_of(_read_login(file))) for name, file in self._files.items()}

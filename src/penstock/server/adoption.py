@@ -23,6 +23,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from penstock.cluster.controller.mending import write_operation
 from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.controller.takeover import change_from_outside
 from penstock.cluster.decisions.adoption import AdoptionError, Newcomer, decide_adoption, is_adopted
@@ -297,9 +298,10 @@ async def _read_mark(own: SqliteStore) -> AdoptionMark | None:
 async def _take_back(own: SqliteStore, cluster: Store, node_id: int) -> None:
     if await own.read(znodes.ADOPTION) is None:
         return
-    mine, theirs = await own.read(znodes.PRODUCER_ID_BLOCK), await cluster.read(znodes.PRODUCER_ID_BLOCK)
+    mine, theirs = await _read_block(own), await _read_block(cluster)
     if mine is not None and theirs is not None and _is_same_block(mine, theirs, node_id):
-        await cluster.delete(znodes.PRODUCER_ID_BLOCK, theirs.version)
+        nothing = znodes.encode_producer_id_block(znodes.NO_PRODUCER_IDS, node_id)
+        await cluster.compare_and_set(znodes.PRODUCER_ID_BLOCK, nothing, theirs.version)
     await own.delete(znodes.ADOPTION)
 
 
@@ -340,7 +342,7 @@ async def _check_producer_ids(own: SqliteStore, cluster: Store, *, is_marked: bo
     """When the mark was made the cluster had no block, so a block past the node's comes after it. Any other one was
     claimed by a broker of the cluster, which has handed out what the node has handed out, too.
     """
-    mine, theirs = await own.read(znodes.PRODUCER_ID_BLOCK), await cluster.read(znodes.PRODUCER_ID_BLOCK)
+    mine, theirs = await _read_block(own), await _read_block(cluster)
     if mine is None or theirs is None:
         return
     block = znodes.decode_producer_id_block(mine.data)
@@ -359,16 +361,24 @@ def _is_same_block(mine: Node, theirs: Node, node_id: int) -> bool:
 
 
 async def _raise_producer_ids(own: SqliteStore, cluster: Store, node_id: int) -> None:
-    mine = await own.read(znodes.PRODUCER_ID_BLOCK)
+    mine = await _read_block(own)
     if mine is None:
         return
-    block = znodes.decode_producer_id_block(mine.data)
-    try:
-        await cluster.create(znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block, node_id))
-    except StoreError as error:
-        if error.kind is not StoreErrorKind.NODE_EXISTS:
-            raise
-        await _check_producer_ids(own, cluster, is_marked=True, node_id=node_id)
+    if await _read_block(cluster) is None:
+        data = znodes.encode_producer_id_block(znodes.decode_producer_id_block(mine.data), node_id)
+        node = await cluster.read(znodes.PRODUCER_ID_BLOCK)
+        try:
+            await cluster.transaction([write_operation(znodes.PRODUCER_ID_BLOCK, node, data)])
+        except StoreError as error:
+            if error.kind not in (StoreErrorKind.NODE_EXISTS, StoreErrorKind.BAD_VERSION):
+                raise
+    await _check_producer_ids(own, cluster, is_marked=True, node_id=node_id)
+
+
+async def _read_block(store: Store) -> Node | None:
+    """None where nobody has claimed one."""
+    node = await store.read(znodes.PRODUCER_ID_BLOCK)
+    return None if node is None or not znodes.decode_producer_id_block(node.data).size else node
 
 
 def _count(image: MetadataImage, node_id: int, *, was_finished: bool = False) -> Adopted:

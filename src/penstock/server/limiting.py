@@ -1,7 +1,7 @@
 """Limits of clients, kept in step with the metadata: quotas in front of dispatch, bounds of connections.
 
 While there is no quota the sockets call dispatch itself: `Throttling` is put between them when the first quota comes,
-and taken away with the last.
+or when somebody brings more new producer ids than it may, and taken away with the last.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.quotas.client_quotas import listen_to_nobody
+from penstock.broker.quotas.new_producers import hold_nobody_back
 from penstock.broker.quotas.throttling import Throttling
 from penstock.cluster.image import MetadataImage
 from penstock.core.config.broker_config import BrokerConfig
@@ -56,6 +57,7 @@ class Limiting:
         self._set_up()
         self.follow(MetadataImage(image.cluster_id), image)
         self._broker.metadata.subscribe(self.follow)
+        self._broker.quotas.new_producers.on_owed_changed = self._set_up
 
     def follow(self, old: MetadataImage, new: MetadataImage) -> None:
         entities = new.security.entity_configs
@@ -72,6 +74,7 @@ class Limiting:
         is_active = quotas.is_active
         self._dispatcher.before_reply = throttling.before_reply if is_active else None
         quotas.exempt = throttling.exempt if is_active else listen_to_nobody
+        quotas.new_producers.hold_back = throttling.hold_back if is_active else hold_nobody_back
         self.handle = throttling.handle if is_active else self._dispatcher.handle
         for listener in self._listeners:
             gate = self._gates.get(listener.name)

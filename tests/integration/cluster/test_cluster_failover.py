@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
 
 import penstock
 from penstock.broker.replicas.replicas import LEASE_MS
@@ -22,11 +24,14 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.clients.cli_runner import Cli
 from tests.clients.confluent import admin_of, read_topic, values
 from tests.clients.support import eventually
+from tests.integration.cluster.stranger import stranger_at
 
 PARTITIONS = 3
 PATIENCE_S = 60
+LEAVE_S = 15.0  # a broker that gets no leave to stop waits so long
 SESSION_S = 2.0  # of the brokers of `penstock.Cluster`
 
 
@@ -162,6 +167,51 @@ def test_transactions_and_groups_go_on_when_their_coordinators_are_killed(cluste
     cluster.wait_until_in_sync(PATIENCE_S)
     assert sorted(seen) == list(range(90))
     assert all(each.offset > 30 for each in committed)
+
+
+def are_there(client: KazooClient, paths: Sequence[str]) -> bool:
+    return all(client.exists(path) for path in paths)
+
+
+def problems_of(cluster: penstock.Cluster) -> list[str]:
+    """As `penstock cluster status` tells them, but for the machine's disk."""
+    found = Cli(cluster.bootstrap_servers).try_run("cluster", "status", "--json").json["findings"]
+    return [each["name"] for each in found if each["severity"] == "problem" and each["name"] != "disk-full"]
+
+
+def test_topics_are_made_and_brokers_stop_when_a_stranger_has_deleted_what_the_controller_needs(
+    cluster: penstock.Cluster,
+) -> None:
+    """The ZooKeeper of this cluster has no access lists. `test_mending` has all other nodes."""
+    admin = admin_of(cluster.bootstrap_servers)
+
+    def is_made(name: str) -> bool:
+        (future,) = admin.create_topics([NewTopic(name, 1, 3)]).values()
+        error = future.exception(PATIENCE_S)
+        return error is None or error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+
+    with stranger_at(cluster) as client:
+        for number, paths in enumerate(
+            (
+                ("/controller_epoch", "/controller"),
+                ("/penstock/log",),
+                ("/brokers/seqid", "/brokers/ids/1", "/brokers/ids/2", "/brokers/ids/3"),
+            )
+        ):
+            for path in paths:
+                client.delete(path, recursive=True)
+            eventually(partial(is_made, f"mended-{number}"), f"a topic is made without {paths}")
+            eventually(lambda: not problems_of(cluster), f"all is well after {paths}")
+            eventually(partial(are_there, client, paths), f"{paths} are there again")
+        client.delete("/controller")
+        client.create("/controller", b"{}", ephemeral=True)  # as long as the stranger stays, nobody is elected
+        eventually(lambda: problems_of(cluster) == ["controller-silent"], "the broker that was the controller is none")
+    eventually(lambda: not problems_of(cluster), "a controller is elected")
+    controller, began = cluster.controller_id(), time.monotonic()
+    cluster.stop_broker(controller)
+    assert time.monotonic() - began < LEAVE_S
+    cluster.start_broker(controller)
+    cluster.wait_until_in_sync(PATIENCE_S)
 
 
 def test_replicas_move_when_a_reassignment_asks_for_it(cluster: penstock.Cluster) -> None:

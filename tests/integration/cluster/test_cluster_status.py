@@ -14,6 +14,7 @@ from penstock.client.versioned import VersionedClient
 from penstock.health.condition import judge
 from penstock.health.findings import find
 from penstock.health.reading import ClusterReader
+from penstock.health.rolling import why_not_well
 from tests.clients.cli_runner import Cli, Result
 from tests.clients.confluent import produce, producer_of
 
@@ -115,6 +116,20 @@ def test_other_brokers_are_shown_when_one_is_silent(cluster: penstock.Cluster) -
     assert [node_id for node_id, broker in seen.brokers.items() if broker.silence] == [2]
     assert [node_id for node_id, broker in seen.brokers.items() if broker.directories] == [1, 3]
     assert "broker-silent" in {finding.name for finding in find(judge(seen))}
+
+
+def test_cluster_is_not_well_when_the_named_controller_does_not_answer(cluster: penstock.Cluster) -> None:
+    named = cluster.broker(cluster.controller_id())
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+
+        def connect_elsewhere(address: Address, timeout_s: float) -> VersionedClient:
+            return connect(mute.getsockname() if address == (named.host, named.port) else address, timeout_s)
+
+        servers = [(broker.host, broker.port) for broker in cluster.brokers if broker is not named]
+        condition = judge(ClusterReader(servers, connect_elsewhere, timeout_s=0.3).read())
+    assert condition.observed.controller_silence
+    assert "controller-silent" in {finding.name for finding in find(condition)}
+    assert "does not answer" in why_not_well(condition)
 
 
 def test_command_ends_with_its_own_code_when_no_broker_answers() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.testing.processes import BrokerProcess, ServerProcess
 from tests.interop.conftest import KafkaTool, MakeTopic
 
 
@@ -96,6 +97,19 @@ def test_topics_inherit_when_a_setting_is_altered_for_every_broker(
     finally:
         alter(kafka_tool, EVERY_BROKER, "--delete-config", "log.retention.ms")
     assert "retention.ms=604800000" in describe(kafka_tool, topic_entity, "--all")
+
+
+def test_minimum_of_replicas_is_stored_for_all_brokers_when_there_are_eligible_leader_replicas(
+    kafka_tool: KafkaTool, broker: ServerProcess
+) -> None:
+    """KIP-966, which Kafka has from the first start on. The guide to Kafka's tools says why we answer otherwise."""
+    is_kafka = not isinstance(broker, BrokerProcess)
+    stored = "min.insync.replicas=1 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:min.insync.replicas=1}"
+    assert (stored in describe(kafka_tool, EVERY_BROKER)) == is_kafka
+    for change in (("--add-config", "min.insync.replicas=1"), ("--delete-config", "min.insync.replicas")):
+        answer = kafka_tool("kafka-configs", "--alter", *BROKER, *change, must_succeed=False)
+        assert ("cannot be altered while ELR is enabled" in answer.output) == is_kafka
+        assert (answer.return_code != 0) == is_kafka
 
 
 def test_alteration_is_refused_when_the_broker_setting_is_not_dynamic(kafka_tool: KafkaTool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
+from penstock.coordinators.outcome import TimerChange
 
 
 class SkippingSelector(selectors.SelectSelector):
@@ -72,39 +73,39 @@ def run(use: Callable[[Fired, int], Awaitable[None]]) -> list[tuple[str, int]]:
 
 def test_timer_fires_once_and_at_its_last_deadline_when_it_is_put_off() -> None:
     async def use(fired: Fired, start: int) -> None:
-        fired.timers.apply([(A, 1000)])
+        fired.timers.apply([TimerChange(A, 1000)])
         for _ in range(5):
             await asyncio.sleep(0.9)
-            fired.timers.apply([(A, 1000)])
+            fired.timers.apply([TimerChange(A, 1000)])
 
     assert run(use) == [("a", 5500)]
 
 
 def test_timer_fires_earlier_when_it_is_brought_forward() -> None:
     async def use(fired: Fired, start: int) -> None:
-        fired.timers.apply([(A, 5000)])
-        fired.timers.apply([(A, 9000)])
-        fired.timers.apply([(A, 200)])
+        fired.timers.apply([TimerChange(A, 5000)])
+        fired.timers.apply([TimerChange(A, 9000)])
+        fired.timers.apply([TimerChange(A, 200)])
 
     assert run(use) == [("a", 200)]
 
 
 def test_timer_does_not_fire_when_it_is_cancelled_after_it_was_put_off() -> None:
     async def use(fired: Fired, start: int) -> None:
-        fired.timers.apply([(A, 1000), (B, 1000)])
+        fired.timers.apply([TimerChange(A, 1000), TimerChange(B, 1000)])
         await asyncio.sleep(0.5)
-        fired.timers.apply([(A, 1000)])
+        fired.timers.apply([TimerChange(A, 1000)])
         await asyncio.sleep(0.7)  # the loop's own timer is over
-        fired.timers.apply([(A, None)])
+        fired.timers.apply([TimerChange(A, None)])
 
     assert run(use) == [("b", 1000)]
 
 
 def test_timer_is_another_when_it_is_set_again_after_its_partition_was_forgotten() -> None:
     async def use(fired: Fired, start: int) -> None:
-        fired.timers.apply([(A, 1000), (B, 1000)])
+        fired.timers.apply([TimerChange(A, 1000), TimerChange(B, 1000)])
         forgotten = fired.timers.forget(A.partition)
-        fired.timers.apply([(A, 2000)])
+        fired.timers.apply([TimerChange(A, 2000)])
         await asyncio.sleep(1.5)  # the forgotten ones come up before they are cancelled
         for handle in forgotten:
             handle.cancel()
@@ -114,8 +115,8 @@ def test_timer_is_another_when_it_is_set_again_after_its_partition_was_forgotten
 
 def test_timer_can_be_set_again_when_it_fires() -> None:
     async def use(fired: Fired, start: int) -> None:
-        fired.timers.apply([(A, 300)])
+        fired.timers.apply([TimerChange(A, 300)])
         await asyncio.sleep(0.5)
-        fired.timers.apply([(A, 300)])
+        fired.timers.apply([TimerChange(A, 300)])
 
     assert run(use) == [("a", 300), ("a", 800)]

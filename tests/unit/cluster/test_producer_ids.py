@@ -32,7 +32,7 @@ from penstock.cluster.store.sqlite import SqliteStore
 
 async def main():
     store = await SqliteStore.open(Path(sys.argv[1]))
-    print((await allocate_producer_id_block(store, 1)).first_producer_id, flush=True)
+    print((await allocate_producer_id_block(store, 1, 0)).first_producer_id, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())
@@ -43,7 +43,7 @@ def test_blocks_do_not_overlap_when_many_are_claimed_at_once() -> None:
     async def main() -> None:
         tree = MemoryTree()
         stores = [MemoryStore(tree) for _ in range(5)]
-        claims = [allocate_producer_id_block(store, number) for number, store in enumerate(stores * 3)]
+        claims = [allocate_producer_id_block(store, number, 0) for number, store in enumerate(stores * 3)]
         blocks = await asyncio.gather(*claims)
         assert sorted(block.first_producer_id for block in blocks) == [1000 * number for number in range(15)]
 
@@ -79,7 +79,8 @@ def test_no_id_is_given_twice_when_two_brokers_ask_and_answers_of_the_store_are_
             for side in (False, True)
         }
         brokers = {
-            side: ProducerIds(partial(allocate_producer_id_block, store, int(side))) for side, store in stores.items()
+            side: ProducerIds(partial(allocate_producer_id_block, store, int(side), 0))
+            for side, store in stores.items()
         }
         given_out: list[int] = []
         for who, _ in fates:
@@ -93,8 +94,8 @@ def test_another_block_is_claimed_when_it_is_not_known_whether_the_first_is_ours
     async def main() -> None:
         tree = MemoryTree()
         store = Forgetful(tree, iter([True, False, None]))
-        assert (await allocate_producer_id_block(store, 1)).first_producer_id == 1000
-        assert (await allocate_producer_id_block(MemoryStore(tree), 2)).first_producer_id == 2000
+        assert (await allocate_producer_id_block(store, 1, 0)).first_producer_id == 1000
+        assert (await allocate_producer_id_block(MemoryStore(tree), 2, 0)).first_producer_id == 2000
 
     run(main())
 
@@ -106,10 +107,10 @@ def test_producers_are_told_to_try_again_when_the_store_is_away() -> None:
         store = MemoryStore(MemoryTree())
         store.session.suspend()
         with pytest.raises(ApiError) as error:
-            await allocate_producer_id_block(store, 1)
+            await allocate_producer_id_block(store, 1, 0)
         assert error.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         store.session.heal()
-        assert (await allocate_producer_id_block(store, 1)).first_producer_id == 0
+        assert (await allocate_producer_id_block(store, 1, 0)).first_producer_id == 0
 
     run(main())
 
@@ -126,7 +127,7 @@ def test_no_id_is_given_twice_when_the_process_is_killed(tmp_path: Path) -> None
 
     async def last() -> int:
         store = await SqliteStore.open(path)
-        block = await allocate_producer_id_block(store, 1)
+        block = await allocate_producer_id_block(store, 1, 0)
         await store.close()
         return block.first_producer_id
 
@@ -139,6 +140,6 @@ def test_claim_is_refused_when_all_ids_are_used_up() -> None:
         block = znodes.ProducerIdBlock(MAX_PRODUCER_ID - 999, 1000)
         await store.create(znodes.PRODUCER_ID_BLOCK, znodes.encode_producer_id_block(block, 1))
         with pytest.raises(ApiError, match="used up"):
-            await allocate_producer_id_block(store, 1)
+            await allocate_producer_id_block(store, 1, 0)
 
     run(main())

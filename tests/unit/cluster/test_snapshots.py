@@ -220,7 +220,7 @@ def test_leader_has_every_acknowledged_record_when_enough_replicas_have_told(
 async def living_cluster(store: MemoryStore) -> Metadata:
     metadata = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), choices=choices())
     await metadata.create_topics([NewTopic("a", 2, 1), NewTopic("b", 1, 1, configs=(("retention.ms", "5"),))])
-    await allocate_producer_id_block(store, 1)
+    await allocate_producer_id_block(store, 1, 0)
     await store.ensure_path("/somebody/elses/node")
     return metadata
 
@@ -241,7 +241,7 @@ def test_everything_is_there_again_when_a_snapshot_is_restored_into_an_empty_sto
         assert loaded.image.topics.keys() == before.topics.keys()
         assert loaded.image.number > before.number
         assert loaded.image.controller_epoch > before.controller_epoch
-        block = await allocate_producer_id_block(store, 1)
+        block = await allocate_producer_id_block(store, 1, 0)
         assert block.first_producer_id > 1_000_000
         assert await store.read("/somebody/elses/node") is not None
         later = await Metadata.open(store, config(broker_id="1"), ENDPOINTS, FixedClock(), cluster_id="other")
@@ -368,7 +368,7 @@ def test_producer_ids_begin_above_a_margin_when_the_snapshot_has_none() -> None:
     async def main() -> None:
         store = MemoryStore(MemoryTree())
         await restore(store, Snapshot(cluster(), 1, 1))
-        assert (await allocate_producer_id_block(store, 1)).first_producer_id > 1_000_000
+        assert (await allocate_producer_id_block(store, 1, 0)).first_producer_id > 1_000_000
 
     run(main())
 
@@ -392,8 +392,8 @@ def test_broker_that_ran_through_a_restore_does_not_register() -> None:
         await restore(store, snapshot)
         with pytest.raises(StoreError, match="restart the broker"):
             await register(store, broker(1), (), NOW_MS)
-        registered, _ = await register(store, broker(1), (), NOW_MS, "r1")
-        assert registered.epoch > snapshot.broker_sequence
+        registered = await register(store, broker(1), (), NOW_MS, "r1")
+        assert registered.broker.epoch > snapshot.broker_sequence
 
     run(main())
 

@@ -55,6 +55,18 @@ def test_broker_default_is_the_source_when_the_topic_has_no_override() -> None:
     assert (entry.value, int(entry.source), synonyms(entry)) == ("", 5, [])
 
 
+def test_nobody_has_set_the_minimum_of_replicas_when_a_broker_is_new() -> None:
+    """Kafka 4.3 stores it for all brokers at the first start, for the sake of eligible leader replicas."""
+    new = BrokerConfig.parse({})
+    for entry in (*describe_topic(new, {}, ["min.insync.replicas"]), *describe_broker(new, ["min.insync.replicas"])):
+        assert (entry.value, entry.source) == ("1", ConfigSource.DEFAULT_CONFIG)
+        assert synonyms(entry) == [("min.insync.replicas", "1", 5)]
+    assert describe_default_broker(new) == []
+    given = BrokerConfig.parse({"min.insync.replicas": "2"})
+    entry = one(describe_topic(given, {}, ["min.insync.replicas"]))
+    assert (entry.value, entry.source) == ("2", ConfigSource.STATIC_BROKER_CONFIG)
+
+
 def test_override_is_shown_as_parsed_when_it_has_blanks() -> None:
     entry = one(describe_topic(CONFIG, {"cleanup.policy": "delete , compact"}, ["cleanup.policy"]))
     assert entry.value == "delete,compact"

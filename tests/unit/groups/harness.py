@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from penstock.coordinators.newcomers import Newcomer
 from penstock.coordinators.outcome import CoordinatorRecord, Notice, PreparedBatch, Result
 from penstock.core.steps import finish
 from penstock.core.types import NO_PRODUCER_ID
@@ -84,6 +85,7 @@ class Runtime:
         self.log: list[CoordinatorRecord] = []
         self.replies: dict[object, Result] = {}
         self.timers: dict[TimerKey, int] = {}
+        self.newcomers: dict[TimerKey, Newcomer] = {}
         self.notices: list[Notice] = []
         self.fail_appends_with: ErrorCode | None = None
         self.fail_next_append_with: ErrorCode | None = None
@@ -97,6 +99,9 @@ class Runtime:
 
     def run(self, outcome: GroupOutcome) -> None:
         for change in outcome.timers:
+            self.newcomers.pop(change.key, None)
+            if change.newcomer is not None:
+                self.newcomers[change.key] = change.newcomer
             if change.delay_ms is None:
                 self.timers.pop(change.key, None)
             else:
@@ -149,6 +154,7 @@ class Runtime:
             deadline, key = min(due, key=lambda entry: entry[0])
             self.now_ms = deadline
             del self.timers[key]
+            self.newcomers.pop(key, None)
             self.run(self.groups.shards.on_timer(key, self.now_ms))
         self.now_ms = end_ms
 
@@ -179,6 +185,11 @@ class Runtime:
         request = JoinRequest(group_id=group_id, member_id=member_id, protocols=protocols, **{**values, **more})
         self.run(self.groups.shards.perform(JOIN_GROUP, token, request, self.now_ms))
         return token
+
+    def hang_up(self, token: Receipt, member_id: str = "") -> None:
+        """The client of a JoinGroup goes away. `member_id` is what it had joined with."""
+        request = JoinRequest(GROUP, member_id, "consumer", (RANGE,), SESSION_MS)
+        self.run(self.groups.abandon_join(0, request, token, self.now_ms))
 
     def joined(self, token: object) -> JoinResult:
         return self.answer(token, JoinResult)

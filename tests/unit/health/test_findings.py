@@ -39,6 +39,7 @@ def with_certificate(days: float) -> Observed:
     [
         (WELL, []),
         (observed(controller=None), ["no-controller"]),
+        (replace(WELL, controller_silence="it is none"), ["controller-silent"]),
         (observed([partition(0, 1, [1, 2, 4], [1, 2])]), ["broker-gone", "under-replicated"]),
         (observed([partition(0, 1, [1, 2, 3], [1])]), ["below-minimum", "under-replicated"]),
         (observed([partition(0, -1, [1, 2, 3], [3])]), ["offline-partitions", "under-replicated"]),

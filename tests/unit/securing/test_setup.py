@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.properties import format_properties, read_properties
 from penstock.securing.places import MARK_FILE, security_directory, stays_secure
 from penstock.securing.setup import ADMIN, BROKER, BrokerAddress, SecureSetup, SecureSetupError
 from penstock.securing.single import secure_single
@@ -42,6 +43,21 @@ def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
     setup = prepared(tmp_path / "security")
     assert stat.S_IMODE(setup.path.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in setup.path.rglob("*") if each.is_file()} == {0o600}
+
+
+def test_brokers_get_a_password_for_zookeeper_and_stay_where_they_are_when_the_files_are_from_before(
+    tmp_path: Path,
+) -> None:
+    setup = prepared(tmp_path)
+    assert setup.zookeeper_root == "/penstock-cluster"
+    own = ("penstock.zookeeper.digest", "zookeeper.root")
+    before = {name: value for name, value in read_properties(setup.broker_file).items() if name not in own}
+    setup.broker_file.write_text(format_properties(before))
+    again = prepared(tmp_path)
+    assert again.zookeeper_root == ""
+    assert again.store_properties()["penstock.zookeeper.digest"].startswith(f"{BROKER}:")
+    assert again.store_properties() == prepared(tmp_path).store_properties()
+    assert before.items() <= read_properties(setup.broker_file).items()
 
 
 def test_admin_can_log_in_with_the_client_file(tmp_path: Path) -> None:

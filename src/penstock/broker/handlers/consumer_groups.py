@@ -11,6 +11,7 @@ from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
+from penstock.groups.consumer.group import JOINING
 from penstock.groups.operations.table import CONSUMER_HEARTBEAT, DESCRIBE_CONSUMER_GROUP
 from penstock.groups.topics import Topic, TopicIdPartition, by_topic, by_topic_in_steps
 from penstock.protocol.errors import ErrorCode, shorten_reason
@@ -74,6 +75,7 @@ async def consumer_group_heartbeat(
         owned=None if owned is None else frozenset(owned_partitions),
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",
+        client=context.client if request.member_epoch == JOINING else "",
         may_describe=may_describe,
         must_bring_member_id=context.api_version >= _FIRST_WITH_OWN_MEMBER_ID,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import partial
 
@@ -153,6 +154,7 @@ def join_group(
         group_instance_id=request.group_instance_id,
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",
+        client=context.client,
         reason=request.reason or "",
         accepts_member_id_required=context.api_version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
         accepts_skip_assignment=context.api_version >= _FIRST_WITH_SKIP_ASSIGNMENT,
@@ -160,13 +162,17 @@ def join_group(
     ticket = broker.groups.start(JOIN_GROUP, domain)
     if ticket.result is not None and len(ticket.result.members) <= _FEW_MEMBERS:
         return _joined(context, ticket.result, _show(ticket.result.members))
-    return _joined_later(broker, context, ticket)
+    return _joined_later(broker, context, domain, ticket)
 
 
 async def _joined_later(
-    broker: Broker, context: RequestContext, ticket: Ticket[results.JoinResult]
+    broker: Broker, context: RequestContext, request: requests.JoinRequest, ticket: Ticket[results.JoinResult]
 ) -> JoinGroupResponse:
-    result = await ticket.wait()
+    try:
+        result = await ticket.wait()
+    except asyncio.CancelledError:  # the connection is lost
+        broker.groups.abandon_join(request, ticket)
+        raise
     if len(result.members) <= _FEW_MEMBERS:
         return _joined(context, result, _show(result.members))
     return _joined(context, result, await broker.slices.run(collect(map(_show_member, result.members))))

@@ -64,8 +64,6 @@ _REFUSALS = {
 _REFUSALS_OF_OLDER_CLIENTS = {**_REFUSALS, ErrorCode.CONCURRENT_TRANSACTIONS: _NOT_NOW}
 # Kafka's own tools write to internal topics under this client id; nobody else may.
 _ADMIN_CLIENT_ID = "__admin_client"
-
-
 # Partitions of one request that are appended in one turn of the loop: some 2 ms, and 5 ms where each append is the
 # first of its partition and opens the log.
 _PIECE = 100
@@ -343,7 +341,7 @@ def _produce_partition(
         job.broker.metrics.topics.overflow.failed_produce_requests += 1
         code = job.broker.partitions.why_missing(name, data.index)
         return _name_leader(job.broker, name, _error(data.index, code))
-    metrics = partition.metrics
+    metrics, new_producers = partition.metrics, job.broker.quotas.new_producers
     metrics.produce_requests += 1
     try:
         records = only_batch(data.records)
@@ -355,10 +353,14 @@ def _produce_partition(
         if refused is not None and refused.kept:
             now_ms = job.broker.clock.monotonic_ms()
             refused.check(topic.name or topic.topic_id, data.index, records, partition.log.producers, now_ms)
+        if new_producers.is_owed:
+            new_producers.check_batch(job.context, partition.log.producers, records)
         result = partition.append(records, job.acks, job.now_ms, transaction_version=job.transaction_version)
     except ApiError as error:
         job.failed = True
         return refuse_append(job.broker, partition, data.index, error, data.records or b"")
+    if result.is_first_of_producer:
+        new_producers.charge(job.context)
     metrics.bytes_in += len(records)
     metrics.messages_in += result.last_offset - result.base_offset + 1
     answer = PartitionProduceResponse(

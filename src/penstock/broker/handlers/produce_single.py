@@ -11,6 +11,7 @@ from __future__ import annotations
 from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.handlers.produce import SPECIAL_FLAGS, name_leaders, note_refusal, refuse_append
+from penstock.broker.quotas.new_producers import is_new
 from penstock.broker.session import RequestContext
 from penstock.protocol.batch import FLAGS_POSITION, HEADER_SIZE, read_batch_size
 from penstock.protocol.errors import ApiError
@@ -43,17 +44,20 @@ def produce_single(
     refused = context.session.refused_writes
     if refused is not None and refused.kept:
         return None  # one of them may be missing before this one
+    new_producers = broker.quotas.new_producers
     if partition.leading is not None and acks == ALL_REPLICAS:
         return None  # it has to wait for its followers
     size = len(records)
     if size < HEADER_SIZE or records[FLAGS_POSITION] & SPECIAL_FLAGS or read_batch_size(records) != size:
         return None
+    if new_producers.is_owed and is_new(partition.log.producers, records):
+        return None  # its user may have to wait
     if not broker.authorizer.is_allowed(context, _WRITE, _TOPIC, topic):
         return None
     metrics = partition.metrics
     metrics.produce_requests += 1
     try:
-        base_offset, last_offset, append_time_ms, _, _, log_start = partition.append(
+        base_offset, last_offset, append_time_ms, _, _, log_start, is_first_of_producer = partition.append(
             records, acks, broker.clock.now_ms()
         )
     except ApiError as error:
@@ -61,6 +65,8 @@ def produce_single(
         answer = refuse_append(broker, partition, index, error, records)
         response = ProduceResponse(responses=[TopicProduceResponse(name=topic, partition_responses=[answer])])
         return name_leaders(broker, context, response)
+    if is_first_of_producer:
+        new_producers.charge(context)
     metrics.bytes_in += size
     metrics.messages_in += last_offset - base_offset + 1
     template = partition.produce_answers.get(version)

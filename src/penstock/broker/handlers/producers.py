@@ -20,6 +20,7 @@ from penstock.transactions import requests
 from penstock.transactions.operations import INIT_PRODUCER_ID
 
 _FIRST_WITH_FENCED = 4
+_FIRST_EPOCH = 0
 
 
 async def init_producer_id(
@@ -42,11 +43,27 @@ async def init_producer_id(
         expected_producer_epoch=request.producer_epoch,
         accepts_producer_fenced=context.api_version >= _FIRST_WITH_FENCED,
     )
+    new_producers = broker.quotas.new_producers
+    if new_producers.is_owed and not _is_known(broker, request.transactional_id) and new_producers.is_refused(context):
+        return InitProducerIdResponse(
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # every producer asks again after it
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+        )
     await broker.producer_ids.ensure()
     result = await broker.transactions.submit(INIT_PRODUCER_ID, domain)
+    if not result.error and result.producer_epoch == _FIRST_EPOCH:
+        new_producers.charge(context)  # the coordinator remembers one id more
     return InitProducerIdResponse(
         error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch
     )
+
+
+def _is_known(broker: Broker, transactional_id: str) -> bool:
+    """Also where another broker coordinates it, which answers for itself."""
+    shards = broker.transactions.shards
+    partition = shards.partition_for(transactional_id)
+    return not shards.is_active(partition) or transactional_id in shards.hosted(partition).transactions
 
 
 def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from penstock.broker.quotas.limit import LONGEST_THROTTLE_MS, BucketLimit, Limit, RateLimit
+from penstock.broker.quotas.new_producers import NewProducers
 from penstock.broker.session import RequestContext
 from penstock.core.clock import Clock
 from penstock.core.config.sections import QuotaSection
@@ -42,6 +43,7 @@ class ClientQuotas:
             QuotaKind.REQUEST: self.request,
             QuotaKind.MUTATION: self.mutation,
         }
+        self.new_producers = NewProducers(clock, settings, metrics)
         self.bounds_fetches = False  # asked for each fetch, so it is an attribute of its own
         # Called for a request of a broker, which no quota holds back. `Throttling` listens.
         self.exempt: Callable[[], None] = listen_to_nobody
@@ -54,11 +56,14 @@ class ClientQuotas:
         quotas = list(stored_quotas(entity_configs))
         for kind, limit in self.limits.items():
             limit.follow(QuotaLevels(quotas, kind.key))
+        producer_ids = self.new_producers.limit
+        producer_ids.follow(QuotaLevels(quotas, producer_ids.key))
         self.bounds_fetches = bool(self.fetch)
 
     @property
     def is_active(self) -> bool:
-        return any(self.limits.values())
+        """Whether requests are to be counted, or somebody is to be held back."""
+        return any(self.limits.values()) or self.new_producers.is_owed
 
     # ------------------------------------------------------------------------------------------- fetches
 

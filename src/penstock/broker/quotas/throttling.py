@@ -1,6 +1,7 @@
 """Requests of clients that have quotas: counted, answered with `throttle_time_ms`, and the connection left unread.
 
-This stands between the sockets and dispatch only while there is a quota, so that a broker without quotas pays nothing.
+This stands between the sockets and dispatch only while there is a quota, or while somebody owes producer ids
+(`NewProducers`), so that a broker without quotas pays nothing.
 
 Rules (KIP-219, Kafka's `KafkaApis` and `RequestHandlerHelper`):
 - A reply goes out at once and says how long the client is held back. The connection is not read meanwhile, whether the
@@ -76,6 +77,7 @@ class Throttling:
 
     def handle(self, session: Session, frame: Buffer) -> Outcome | Awaitable[Outcome]:
         """Costs some 4 us beside dispatch."""
+        self._quotas.new_producers.settle()
         account = self._open(session, frame)
         if account is None:
             return self._dispatch(session, frame)
@@ -95,10 +97,15 @@ class Throttling:
         account = self._current
         if account is None or account.is_answered:
             return
-        throttle_ms = max(getattr(response, "throttle_time_ms", 0), self._count(account, response))
+        throttle_ms = max(getattr(response, "throttle_time_ms", 0), account.throttle_ms, self._count(account, response))
         if throttle_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
         account.throttle_ms = throttle_ms
+
+    def hold_back(self, throttle_ms: int) -> None:
+        """The client of the request under way, for so long at least."""
+        if self._current is not None and not self._current.is_answered:
+            self._current.throttle_ms = max(self._current.throttle_ms, throttle_ms)
 
     def exempt(self) -> None:
         """The request under way is one of a broker."""
@@ -147,7 +154,8 @@ class Throttling:
 
     def _close(self, account: _Account, reply: Reply) -> Outcome:
         if not account.is_answered:  # no response was encoded: a shortcut made the reply, or there is none
-            account.throttle_ms = self._count(account, None if reply is None else ProduceResponse())
+            used_ms = self._count(account, None if reply is None else ProduceResponse())
+            account.throttle_ms = max(account.throttle_ms, used_ms)
             if account.throttle_ms and reply is not None:
                 _patch(account, reply)
         if not account.throttle_ms:

@@ -4,6 +4,7 @@ transaction commits, the topics that exist, expiry, and figures.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.broker.partitions.flusher import Flusher
@@ -11,8 +12,12 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_loading import Loaded
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime, wait_for
+from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
+from penstock.broker.runtimes.tickets import Ticket
+from penstock.broker.session import shorten
 from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, pieces
 from penstock.cluster.image import TopicImage
+from penstock.coordinators.newcomers import Newcomer, Newcomers
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.metrics.counters import GroupMetrics
@@ -22,11 +27,14 @@ from penstock.groups.consumer.group import ConsumerProgress
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.operations.administration import Removal
 from penstock.groups.outcome import AppendPurpose, GroupOutcome, TimerKey, TimerKind
-from penstock.groups.requests import DeletedTopic
+from penstock.groups.requests import DeletedTopic, JoinRequest
+from penstock.groups.results import JoinResult
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Topic, Topics
 from penstock.protocol.records import EncodedRecords, Record, build_batch, build_encoded_batch
+
+_CROWD = "members that joined and were not heard of again make room for others: too many clients join and do not stay"
 
 _OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
 
@@ -42,9 +50,16 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         slices: Slices,
     ) -> None:
         log = CoordinatorLog(CONSUMER_OFFSETS, partitions, flusher, clock, slices)
-        super().__init__(coordinator.shards, log, clock, slices, coordinator.shards.settings.offsets_commit_timeout_ms)
+        settings = coordinator.shards.settings
+        super().__init__(coordinator.shards, log, clock, slices, settings.offsets_commit_timeout_ms)
+        self._timers = CoordinatorTimers(self._on_timer, settings.newcomer_bounds, self._drop)
         self.coordinator = coordinator
         self.metrics = metrics
+
+    @property
+    def newcomers(self) -> Newcomers[TimerKey]:
+        """Members that joined and were not heard of again so far."""
+        return self._timers.newcomers
 
     # -------------------------------------------------------------------------------------------- figures
 
@@ -68,6 +83,24 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         if key.kind is TimerKind.SESSION:
             self.metrics.sessions_expired += 1
         super()._on_timer(key)
+
+    # -------------------------------------------------------------------------------------------- clients that go
+
+    def _drop(self, key: TimerKey, newcomer: Newcomer) -> None:
+        """A member that was not heard of again makes room for others: what its timer would do is done now."""
+        self.metrics.pending_joins_dropped += 1
+        outcome = self.shards.on_timer(key, self._clock.now_ms())
+        outcome.notices.clear()  # they would say that the session is over
+        outcome.tell_operator(
+            logging.WARNING, _CROWD, client=shorten(newcomer.client), group=shorten(newcomer.group_id)
+        )
+        self._perform(outcome)
+
+    def abandon_join(self, request: JoinRequest, ticket: Ticket[JoinResult]) -> None:
+        """The client has gone while its JoinGroup waited for an answer."""
+        partition = self.shards.partition_for(request.group_id)
+        if ticket.result is None and self.shards.is_active(partition):
+            self._perform(self.coordinator.abandon_join(partition, request, ticket, self._clock.now_ms()))
 
     # -------------------------------------------------------------------------------------------- transactions
 

@@ -10,6 +10,8 @@ Rules:
 - A controller that misses brokers after a store stood still waits a moment for them (`company`).
 - Whoever is elected first catches up with the log, then writes what the controller before left unwritten, then decides
   about the brokers that are registered. Only then it serves changes.
+- A node that somebody has deleted or overwritten is written again (`mending`, `lost_log`): when its watch fires, and
+  after every look that failed.
 - A broker that is not the controller replays the deltas of the log in order. If they are not kept any more, it loads
   everything.
 """
@@ -24,17 +26,27 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.balance import Balance
+from penstock.cluster.controller.catching_up import catch_up
 from penstock.cluster.controller.company import Company
 from penstock.cluster.controller.known_losses import KnownLosses
+from penstock.cluster.controller.lost_log import mend_log
+from penstock.cluster.controller.mending import WATCHED, mend_derived, mend_shared, raise_counter
 from penstock.cluster.controller.office import Office
-from penstock.cluster.controller.registration import Term, elect, read_registered, register, term_of
+from penstock.cluster.controller.registration import (
+    Term,
+    elect,
+    is_registered,
+    read_registered,
+    register,
+    show_controller,
+    term_of,
+)
 from penstock.cluster.controller.upkeep import Upkeep
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
 from penstock.cluster.levels import SUPPORTED, LevelRange
-from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
 from penstock.cluster.publishing import Publisher, Subscription
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
@@ -73,6 +85,7 @@ class Member:
         self.office: Office | None = None
         self._entering: Office | None = None  # until its first change is made; the same one afterwards
         self.registration: BrokerRegistration | None = None
+        self._registered_data = b""  # what its node holds
         self._chores: list[Balance | Upkeep] = []  # of the office
         self._company = Company()
         self._store = store
@@ -84,6 +97,8 @@ class Member:
         self._former_sessions: list[str] = []
         self._was_fenced = False  # in the present session, with the controller's node perhaps still ours
         self._woken = asyncio.Event()
+        self._is_whole_look = True  # the next one; else the controller looks at the log alone
+        self._is_suspect = True  # nodes of ours may be missing or damaged
         self._is_joined = False
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -91,6 +106,7 @@ class Member:
         # A delta changes the log's own node, too: nobody needs the names of the thousand deltas.
         paths = (znodes.LOG, znodes.CONTROLLER, znodes.broker_path(broker.node_id))
         self._ends = [store.watch(path, self._changed, children=False) for path in paths]
+        self._ends += [store.watch(path, self._suspected, children=False) for path in WATCHED]
         self._ends += [store.watch(znodes.BROKER_IDS, self._changed), store.on_session(self._session_changed)]
         self._ends.append(publisher.subscribe(Subscription(self._published, None, None, None)))
 
@@ -152,9 +168,14 @@ class Member:
     # ---------------------------------------------------------------------------------------------- events
 
     def _changed(self, path: str) -> None:
-        # The controller knows what it wrote to the log.
-        if path != znodes.LOG or self.office is None:
+        if path == znodes.LOG and self.office is not None:
+            self._begin_look()  # the controller knows what it wrote to the log
+        else:
             self._wake()
+
+    def _suspected(self, _path: str) -> None:
+        self._is_suspect = True
+        self._wake()
 
     def _published(self, _old: MetadataImage, _new: MetadataImage) -> None:
         if self._is_counted():
@@ -170,6 +191,7 @@ class Member:
         if self.registration is not None:
             logger.warning("the session with the metadata store has ended; registering anew")
         self.registration = None
+        self._is_suspect = True
         self._was_fenced = False
         self._former_sessions = [*self._former_sessions, self._session_id][-_SESSIONS_REMEMBERED:]
 
@@ -192,6 +214,10 @@ class Member:
     # ---------------------------------------------------------------------------------------------- what to do
 
     def _wake(self) -> None:
+        self._is_whole_look = True
+        self._begin_look()
+
+    def _begin_look(self) -> None:
         self._woken.set()
         if self._is_joined and self._task is None and not self._is_stopping:
             self._task = asyncio.create_task(self._run(), name="metadata-member")
@@ -203,18 +229,12 @@ class Member:
                 await self._step()
                 self._complaint = ""
             except Exception as error:  # noqa: BLE001  # one failed look must not be the last; it is logged
-                self._complain(error)
+                self._is_suspect = True
+                if str(error) != self._complaint:
+                    self._complaint = str(error)
+                    _complain(error)
                 asyncio.get_running_loop().call_later(_RETRY_S, self._wake)
         self._task = None
-
-    def _complain(self, error: Exception) -> None:
-        if str(error) == self._complaint:
-            return
-        self._complaint = str(error)
-        if isinstance(error, ApiError) or (isinstance(error, StoreError) and error.kind is not StoreErrorKind.CORRUPT):
-            logger.warning("the metadata store cannot be followed now: %s", error)
-        else:
-            logger.error("the metadata cannot be followed: %s", error, exc_info=error)
 
     def _tell(self, message: str, *arguments: object) -> None:
         """A broker that is alone does nobody a favour with such news."""
@@ -228,32 +248,43 @@ class Member:
     async def _step(self) -> None:
         if self._store.session_state is not SessionState.CONNECTED:
             return  # the next state wakes us
+        is_whole, self._is_whole_look = self._is_whole_look, False
+        if self.office is not None and not await self.office.has_its_log():
+            self._resign("the log was overwritten")
+        elif self.office is not None and not is_whole:
+            return
+        is_suspect, self._is_suspect = self._is_suspect, False
+        if is_suspect:
+            await mend_shared(self._store, self._publisher.image, self._broker.node_id, self._rules.restoration_id)
         await self._register()
         await self._look_for_controller()
         office = self.office
         if office is None:
             async with self._publisher.turn:
-                await self._catch_up()
+                await catch_up(self._store, self._publisher, self._rules.levels.highest)
         else:
             await office.finish()
             if self.office is office:  # the session may have ended meanwhile
                 await self._count_brokers(office)
+            if is_suspect and office.is_open:
+                async with self._publisher.turn:
+                    await mend_derived(self._store, office.term.fence, self._publisher.image)
 
     async def _register(self) -> None:
         if self.registration is not None:
-            node = await self._store.read(znodes.broker_path(self._broker.node_id))
-            if node is not None and node.owner == self._store.session_id:
+            if await is_registered(self._store, self._broker.node_id, self._registered_data):
                 return
             logger.warning("the registration of this broker was taken away; registering anew")
             self.registration = None
         self._session_id = self._store.session_id
-        registered, term = await register(
+        await raise_counter(self._store, self._publisher.image)
+        registered, data, term = await register(
             self._store, self._broker, self._former_sessions, self._clock.now_ms(), self._rules.restoration_id
         )
         if self._session_id != self._store.session_id:
             self._wake()  # the session ended meanwhile, and the registration with it
             return
-        self.registration = registered
+        self.registration, self._registered_data = registered, data
         # If this registration is still the counted one when the next is made, then nobody has succeeded this broker.
         self._broker = self._broker._replace(previous_epoch=registered.epoch)
         self._tell("registered as broker %d with epoch %d", registered.node_id, registered.epoch)
@@ -263,14 +294,19 @@ class Member:
     async def _look_for_controller(self) -> None:
         epoch, controller = await self._store.read_many([znodes.CONTROLLER_EPOCH, znodes.CONTROLLER])
         is_ours = controller is not None and controller.owner == self._store.session_id
+        if epoch is None:
+            self._is_suspect = True
+            self._resign("its epoch is gone")
         if self.office is not None:
             if is_ours and self.office.term == term_of(epoch):
+                await show_controller(self._store, controller, self._broker.node_id, self._clock.now_ms())
                 return
             self._resign("another controller was elected")
         if is_ours and not self._was_fenced:
             await self._take_office(term_of(epoch))  # the answer to the election was lost
             return
-        if controller is not None and (is_ours or controller.owner in self._former_sessions):
+        # No broker makes a controller's node that stays.
+        if controller is not None and (is_ours or controller.owner in (None, *self._former_sessions)):
             await self._store.delete(znodes.CONTROLLER, controller.version)
             controller = None
         if controller is None:
@@ -286,10 +322,12 @@ class Member:
         await self._wait_for_company()
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
-            stored = await self._catch_up()
+            await mend_log(self._store, term.fence, self._publisher.image, self._rules.levels.highest)
+            stored = await catch_up(self._store, self._publisher, self._rules.levels.highest)
+            await mend_derived(self._store, term.fence, self._publisher.image)
             writer = Writer(self._store, term.fence, stored, self._rules.new_id, self._rules.levels.highest)
             office = Office(term, writer, self._publisher, self._rules.metrics, self._fenced)
-            registered = await read_registered(self._store)
+            registered = await read_registered(self._store, self._publisher.image.brokers)
 
             def decide(image: MetadataImage) -> Decision[None]:
                 image = replace(image, controller_id=self._broker.node_id, controller_epoch=term.epoch)
@@ -310,12 +348,15 @@ class Member:
         if not self._is_joined:
             return  # it starts, and knows nothing of what went before
         has_waited = False
-        while (wait_s := self._company_s(await read_registered(self._store))) and not self._is_stopping:
+        while not self._is_stopping:
+            wait_s = self._company_s(await read_registered(self._store, self._publisher.image.brokers))
+            if not wait_s:
+                break
             has_waited = True
             self._woken.clear()
             await self._wait(min(wait_s, _RETRY_S))
         if has_waited:
-            self._woken.set()  # what woke the wait may be news of something else
+            self._wake()  # what woke the wait may be news of something else
 
     def _company_s(self, registered: Mapping[int, BrokerRegistration]) -> float:
         if self.registration is None:  # the session ended: there is nobody to wait
@@ -324,7 +365,7 @@ class Member:
         return self._company.wait_s(self.registration, self._publisher.image.brokers, registered, now)
 
     async def _count_brokers(self, office: Office) -> None:
-        registered = await read_registered(self._store)
+        registered = await read_registered(self._store, self._publisher.image.brokers)
         wait_s = self._company_s(registered)
         if wait_s:
             asyncio.get_running_loop().call_later(wait_s, self._wake)  # a broker that comes back wakes us before
@@ -335,35 +376,12 @@ class Member:
                 lambda image: decide_registered(image, registered, rules.may_be_unclean, losses), can_refuse=False
             )
 
-    async def _catch_up(self) -> StoredPosition:
-        """With the turn held. Returns where the log stands, and where the image stands now."""
-        image, highest_level = self._publisher.image, self._rules.levels.highest
-        stored = await read_position(self._store, highest_level)
-        if stored.position.number < image.number:
-            await self._store.sync(znodes.LOG)  # a new session may have come to a server that lags
-            stored = await read_position(self._store, highest_level)
-        position = stored.position
-        if position.number == image.number:
-            return stored
-        if position.number < image.number:
-            detail = (
-                f"the log stands at {position.number}, and this broker has seen {image.number}: the store has lost "
-                "changes; restart the brokers to go on with what it has"
-            )
-            raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
-        deltas = None
-        if position.first <= image.number + 1 <= position.number:
-            deltas = await read_deltas(self._store, image.number, position.number, highest_level)
-        if deltas is None:
-            logger.info("loading the metadata: the log has moved from %d to %d", image.number, position.number)
-            loaded, stored = await load(self._store, highest_level)
-            if loaded.cluster_id != image.cluster_id:
-                detail = f"the store belongs to cluster {loaded.cluster_id} now, not to {image.cluster_id}"
-                raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)
-        else:
-            loaded = await asyncio.to_thread(replayed, image, deltas)
-        await self._publisher.follow(loaded)
-        return stored
+
+def _complain(error: Exception) -> None:
+    if isinstance(error, ApiError) or (isinstance(error, StoreError) and error.kind is not StoreErrorKind.CORRUPT):
+        logger.warning("the metadata store cannot be followed now: %s", error)
+    else:
+        logger.error("the metadata cannot be followed: %s", error, exc_info=error)
 
 
 def _is_passing(error: StoreError, store: Store) -> bool:

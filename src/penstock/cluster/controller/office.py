@@ -127,6 +127,10 @@ class Office:
             if self.is_open:
                 await self._finish(self._publisher.image)
 
+    async def has_its_log(self) -> bool:
+        """False where somebody else has deleted or overwritten the log's position. Raises StoreError."""
+        return await self.writer.has_its_log()
+
     def close(self) -> None:
         self.is_open = False
 

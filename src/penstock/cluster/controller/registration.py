@@ -12,12 +12,23 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.controller.first_users import read_first_users
-from penstock.cluster.deltas.position import LogPosition, SnapshotMark, encode_position
+from penstock.cluster.controller.lost_log import check_log
+from penstock.cluster.controller.mending import MARGIN
+from penstock.cluster.deltas.position import (
+    LogPosition,
+    SnapshotMark,
+    decode_level,
+    decode_position,
+    encode_mark,
+    encode_position,
+)
 from penstock.cluster.deltas.snapshot import snapshot_parts
 from penstock.cluster.image import NO_CONTROLLER, BrokerRegistration, MetadataImage
 from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
@@ -36,7 +47,10 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
     path_and_parents,
 )
+from penstock.cluster.store.znodes import NO_PRODUCER_IDS
 from penstock.core.config.sections import IdentitySection
+
+logger = logging.getLogger(__name__)
 
 # Another was faster, or nobody knows. The store is read again behind a `sync`: this server of it may lag.
 _TRY_AGAIN = (
@@ -62,12 +76,21 @@ class Term(NamedTuple):
         return Check(znodes.CONTROLLER_EPOCH, self.version)
 
 
+class Registered(NamedTuple):
+    broker: BrokerRegistration  # with its epoch
+    data: bytes  # of its node
+    # Where there was no controller: a start costs one transaction then.
+    term: Term | None
+
+
 async def ensure_cluster(
     store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int = SUPPORTED.highest
 ) -> None:
     """Makes the nodes that are missing: all of them for a new cluster, in one transaction, with its first users.
-    `new_level` is the level of the metadata in a new cluster.
+    `new_level` is the level of the metadata in a new cluster. Raises StoreError, with CORRUPT where a cluster has lost
+    what nobody can know.
     """
+    await check_log(store, new_level)
     for _ in range(_ATTEMPTS):
         missing = await _missing_nodes(store, identity, new_cluster_id, new_level)
         if not missing:
@@ -93,11 +116,9 @@ async def _until_connected(store: Store) -> None:
 
 async def register(
     store: Store, broker: BrokerRegistration, former_sessions: Collection[str], now_ms: int, restoration_id: str = ""
-) -> tuple[BrokerRegistration, Term | None]:
-    """The broker with its epoch. A term, too, where there was no controller: a start costs one transaction then.
-
-    `restoration_id` is that of the metadata that the broker has loaded. Raises StoreError(NODE_EXISTS) as long as the
-    broker's node belongs to somebody else.
+) -> Registered:
+    """`restoration_id` is that of the metadata that the broker has loaded. Raises StoreError(NODE_EXISTS) as long as
+    the broker's node belongs to somebody else.
     """
     path = znodes.broker_path(broker.node_id)
     for _ in range(_ATTEMPTS):
@@ -106,15 +127,18 @@ async def register(
         )
         check_same(restoration, restoration_id)
         if present is not None:
-            if present.owner == store.session_id:
-                return znodes.decode_broker(broker.node_id, present.data), None
-            if present.owner not in former_sessions:
+            own = _own_registration(broker.node_id, present, store.session_id)
+            if own is not None:
+                return Registered(own, present.data, None)
+            # No broker makes a node that stays.
+            if present.owner not in (None, store.session_id, *former_sessions):
                 detail = f"a broker with node.id {broker.node_id} is already running in this cluster"
                 raise StoreError(StoreErrorKind.NODE_EXISTS, path, detail)
         version = FIRST_VERSION if sequence is None else sequence.version
         registered = broker._replace(epoch=version + 1)
+        data = znodes.encode_broker(registered, now_ms)
         operations: list[Operation] = [CompareAndSet(znodes.BROKER_SEQUENCE, b"", version)]
-        operations.append(Create(path, znodes.encode_broker(registered, now_ms), ephemeral=True))
+        operations.append(Create(path, data, ephemeral=True))
         term: Term | None = None
         if controller is None:
             term, election = election_operations(broker.node_id, epoch, now_ms)
@@ -128,17 +152,51 @@ async def register(
                 raise
             await store.sync(path)
         else:
-            return registered, term
+            return Registered(registered, data, term)
     raise StoreError(StoreErrorKind.UNAVAILABLE, path, "other brokers keep registering; try again")
 
 
-async def read_registered(store: Store) -> dict[int, BrokerRegistration]:
-    """The brokers that are here, as the store knows."""
-    names = await store.children(znodes.BROKER_IDS)
+def _own_registration(node_id: int, node: Node, session_id: str) -> BrokerRegistration | None:
+    """The answer to it was lost. None where the node is somebody else's, or nobody can read it."""
+    try:
+        return znodes.decode_broker(node_id, node.data) if node.owner == session_id else None
+    except StoreError:
+        return None
+
+
+async def is_registered(store: Store, node_id: int, data: bytes) -> bool:
+    """Whether the node that this session registered with is there. What somebody else wrote into it is overwritten with
+    `data`, which this broker registered with.
+    """
+    path = znodes.broker_path(node_id)
+    node = await store.read(path)
+    if node is None or node.owner != store.session_id:
+        return False
+    if node.data != data:
+        logger.warning("the registration of this broker was overwritten, and is written again")
+        await store.compare_and_set(path, data, node.version)
+    return True
+
+
+async def read_registered(
+    store: Store, counted: Mapping[int, BrokerRegistration] = MappingProxyType({})
+) -> dict[int, BrokerRegistration]:
+    """The brokers that are here, as the store knows. Of a node that cannot be read, which its broker is about to write
+    again, they are what they were when they were `counted`. A node of no session is no broker's.
+    """
+    names = [name for name in await store.children(znodes.BROKER_IDS) if name.isdecimal()]
     nodes = await store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
-    # A broker may have left between the two reads.
-    present = [(int(name), node) for name, node in zip(names, nodes, strict=True) if node is not None]
-    return {node_id: znodes.decode_broker(node_id, node.data) for node_id, node in present}
+    registered = dict(counted)
+    here = set()
+    for node_id, node in zip(map(int, names), nodes, strict=True):
+        if node is None or node.owner is None:  # it may have left between the two reads
+            continue
+        here.add(node_id)
+        try:
+            registered[node_id] = znodes.decode_broker(node_id, node.data)
+        except StoreError as error:
+            logger.warning("a registration cannot be read: %s", error)
+    return {node_id: broker for node_id, broker in registered.items() if node_id in here}
 
 
 async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> Term | None:
@@ -154,9 +212,22 @@ async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> 
     return term
 
 
+async def show_controller(store: Store, node: Node | None, node_id: int, now_ms: int) -> None:
+    """Writes the controller's node again where it does not name this broker, which made it. That is for tools: brokers
+    trust nothing about the node but who made it.
+    """
+    try:
+        is_shown = node is None or znodes.decode_controller(node.data) == node_id
+    except StoreError:
+        is_shown = False
+    if node is not None and not is_shown:
+        await store.compare_and_set(znodes.CONTROLLER, znodes.encode_controller(node_id, now_ms), node.version)
+
+
 def term_of(epoch: Node | None) -> Term:
     """Of the controller that is in office. Read the epoch before the controller's node: only then it is its epoch."""
-    assert epoch is not None, "a controller is elected by raising the epoch"
+    if epoch is None:  # somebody has deleted it
+        raise StoreError(StoreErrorKind.NO_NODE, znodes.CONTROLLER_EPOCH)
     return Term(znodes.decode_controller_epoch(epoch.data), epoch.version)
 
 
@@ -182,7 +253,17 @@ async def _missing_nodes(
     wanted[znodes.FEATURES] = znodes.encode_features(new_level)
     present = dict(zip(wanted, await store.read_many(list(wanted)), strict=True))
     first_nodes: dict[str, bytes] = {}
-    if present[znodes.CLUSTER_ID] is not None:  # a cluster from before there were levels
+    log, is_new = present[znodes.LOG], present[znodes.CLUSTER_ID] is None
+    if log is not None and log.data:
+        wanted |= _what_the_log_tells(log.data, new_level)
+        if is_new and not identity.penstock_cluster_id:
+            detail = (
+                "the node is missing, though there is a log of the metadata: start one broker with penstock.cluster.id "
+                "as meta.properties in its data directory names it"
+            )
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)
+        is_new = False
+    elif not is_new:  # a cluster from before there were levels
         wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
     else:
         users = read_first_users(identity.penstock_first_users_file)
@@ -190,6 +271,7 @@ async def _missing_nodes(
             first_nodes = security_nodes.nodes_of(users)
         else:
             wanted[znodes.LOG], first_nodes = first_snapshot(MetadataImage(cluster_id, security=users), new_level)
+        first_nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(NO_PRODUCER_IDS, identity.node_id)
     missing: list[Operation] = [Create(path, data) for path, data in wanted.items() if present[path] is None]
     return missing + [Create(path, data) for path, data in first_nodes.items()]
 
@@ -200,6 +282,15 @@ def first_snapshot(image: MetadataImage, level: int) -> tuple[bytes, dict[str, b
     parts = list(snapshot_parts(image))
     mark = SnapshotMark(image.number, len(parts), sum(map(len, parts)))
     position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch, snapshot=mark)
-    nodes = {znodes.SNAPSHOTS: b"", znodes.snapshot_path(image.number): b""}
+    nodes = {znodes.SNAPSHOTS: b"", znodes.snapshot_path(image.number): encode_mark(mark)}
     nodes |= {znodes.snapshot_part_path(image.number, number): data for number, data in enumerate(parts)}
     return encode_position(position, level), nodes
+
+
+def _what_the_log_tells(data: bytes, highest_level: int) -> dict[str, bytes]:
+    """Nodes that were lost must not begin anew: epochs never go back, and neither does the level."""
+    position = decode_position(data, highest_level)
+    return {
+        znodes.CONTROLLER_EPOCH: znodes.encode_controller_epoch(position.controller_epoch + MARGIN),
+        znodes.FEATURES: znodes.encode_features(decode_level(data)),
+    }

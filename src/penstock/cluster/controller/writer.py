@@ -27,7 +27,7 @@ from penstock.cluster.controller.snapshots import presence, write_snapshot
 from penstock.cluster.deltas.delta import Delta, difference
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import delta_operations, remaining_operations, touched_paths
-from penstock.cluster.deltas.position import LogPosition, SnapshotMark, encode_position, next_position
+from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position, encode_position, next_position
 from penstock.cluster.deltas.steps import steps
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SNAPSHOT_LEVEL, SUPPORTED
@@ -53,7 +53,8 @@ _LOG_OVERHEAD = 8_192
 # The changes of so many partitions go into one delta: a request for the most partitions that one may name is made at
 # once or not at all. A delta has some 130 KB then, and brokers follow it in a few turns of the loop.
 _PARTITIONS_AT_ONCE = MAX_PARTITIONS_PER_REQUEST
-_FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS)
+# NO_NODE: somebody has deleted the node, and the version that it had is of no use any more.
+_FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.NO_NODE)
 
 
 class Change(NamedTuple):
@@ -240,8 +241,21 @@ class Writer:
         nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
         return await asyncio.to_thread(remaining_operations, delta, image, nodes)
 
+    async def has_its_log(self) -> bool:
+        """Whether the position in the store can be what this writer wrote."""
+        version = self._version
+        node = await self._store.read(znodes.LOG)
+        try:
+            return (
+                node is not None
+                and node.version >= version
+                and bool(decode_position(node.data, self.highest_level).number)
+            )
+        except StoreError:
+            return False
+
     def is_fenced_by(self, error: StoreError) -> bool:
-        """Whether the error says that another controller writes."""
+        """Whether the error says that another controller writes, or that somebody has overwritten the log."""
         is_log = error.path in (znodes.CONTROLLER_EPOCH, znodes.LOG) or error.path.startswith(f"{znodes.LOG}/")
         return error.kind in _FENCES and is_log
 

@@ -26,6 +26,18 @@ class SnapshotMark(NamedTuple):
     size: int  # bytes
 
 
+def encode_mark(mark: SnapshotMark) -> bytes:
+    return json.dumps(mark, separators=(",", ":")).encode()
+
+
+def decode_mark(data: bytes) -> SnapshotMark | None:
+    """None where the snapshot is not whole, or somebody else has written there."""
+    try:
+        return SnapshotMark(*map(int, json.loads(data)))
+    except (ValueError, TypeError):
+        return None
+
+
 class LogPosition(NamedTuple):
     """0 is the position of a log without deltas: of a new cluster, or of one from before there was a log."""
 
@@ -65,6 +77,11 @@ def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
     if position.snapshot is not None:
         value |= {"snapshot": position.snapshot, "size": position.size}
     return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode_level(data: bytes) -> int:
+    """Of the metadata after the newest delta. `data` is that of a position that can be decoded."""
+    return int(json.loads(data)["format"])
 
 
 def decode_position(data: bytes, highest_level: int = SUPPORTED.highest) -> LogPosition:

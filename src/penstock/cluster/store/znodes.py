@@ -131,6 +131,10 @@ class ProducerIdBlock(NamedTuple):
         return self.first_producer_id + self.size - 1
 
 
+# What a new cluster has: nobody has claimed one yet. A cluster without the node has lost it.
+NO_PRODUCER_IDS = ProducerIdBlock(0, 0)
+
+
 def encode_cluster_id(cluster_id: str) -> bytes:
     return _encode({"version": "1", "id": cluster_id})
 

@@ -108,6 +108,9 @@ class GroupSection(NamedTuple):
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    penstock_group_pending_joins_max: int
+    penstock_group_pending_joins_max_per_group: int
+    penstock_group_pending_joins_max_per_client: int
     group_consumer_session_timeout_ms: int
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_size: int
@@ -180,6 +183,9 @@ class QuotaSection(NamedTuple):
     quota_window_size_seconds: int
     controller_quota_window_num: int
     controller_quota_window_size_seconds: int
+    penstock_producer_id_quota_window_num: int
+    penstock_producer_id_quota_window_size_seconds: int
+    penstock_producer_ids_rate: float
 
 
 class CleanerSection(NamedTuple):

@@ -357,6 +357,7 @@ class GroupMetrics(CounterSet):
         "offset_commits",
         "offset_deletions",
         "offset_expirations",
+        "pending_joins_dropped",
         "sessions_expired",
     )
 
@@ -366,6 +367,7 @@ class GroupMetrics(CounterSet):
         self.offset_commits = 0
         self.offset_deletions = 0
         self.offset_expirations = 0
+        self.pending_joins_dropped = 0
         self.sessions_expired = 0
 
 

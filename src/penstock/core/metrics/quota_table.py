@@ -45,13 +45,24 @@ QUOTA_METRICS: tuple[Metric, ...] = (
         ("throttle_time{user,client_id}", _G, "milliseconds", "", _THROTTLE_TIME),
     ),
     *section(
+        "kafka_server_producerids",
+        (
+            "rate{user,client_id}",
+            _G,
+            "ids/s",
+            "",
+            "Producer ids new to a partition, and new transactional ids, of the users that a quota is for (KIP-936).",
+        ),
+        ("throttle_time{user,client_id}", _G, "milliseconds", "", _THROTTLE_TIME),
+    ),
+    *section(
         "penstock",
         (
             "throttled_requests_total{quota}",
             _C,
             "requests",
             "quotas.throttled",
-            "Requests after which the client was held back, by the quota that was used up.",
+            "Requests after which the client was held back, by the quota that was used up; for producer_ids_rate, ids.",
         ),
         (
             "throttled_connections",

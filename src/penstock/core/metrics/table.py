@@ -7,6 +7,7 @@ counters as `_total`), so that dashboards made for Kafka work. What Kafka does n
 from __future__ import annotations
 
 from penstock.core.metrics.cluster_table import CLUSTER_METRICS
+from penstock.core.metrics.group_table import GROUP_METRICS
 from penstock.core.metrics.metric import COUNTER as _C
 from penstock.core.metrics.metric import GAUGE as _G
 from penstock.core.metrics.metric import HISTOGRAM as _H
@@ -254,51 +255,7 @@ METRICS: tuple[Metric, ...] = (
     *section(
         "penstock", ("transactional_ids{state}", _G, "ids", "", "Transactional ids by the state of their transaction.")
     ),
-    # Consumer groups.
-    *section(
-        "kafka_coordinator_group_groupmetadatamanager",
-        ("numgroups", _G, "groups", "", "Groups coordinated here."),
-        ("numgroupsempty", _G, "groups", "", "Groups that have offsets but no members."),
-        ("numgroupspreparingrebalance", _G, "groups", "", "Groups whose members are joining."),
-        ("numgroupscompletingrebalance", _G, "groups", "", "Groups whose leader computes the assignment."),
-        ("numgroupsstable", _G, "groups", "", "Groups whose members have their assignments."),
-        ("numgroupsdead", _G, "groups", "", "Groups that are being removed."),
-        ("numoffsets", _G, "offsets", "", "Committed offsets held."),
-    ),
-    *section(
-        "kafka_server_group_coordinator_metrics",
-        ("offset_commit_total", _C, "offsets", "groups.offset_commits", "Offsets committed."),
-        (
-            "offset_expiration_total",
-            _C,
-            "offsets",
-            "groups.offset_expirations",
-            "Offsets removed because their retention ended.",
-        ),
-        (
-            "offset_deletion_total",
-            _C,
-            "offsets",
-            "groups.offset_deletions",
-            "Offsets deleted on request or with their topic.",
-        ),
-        (
-            "group_completed_rebalance_total",
-            _C,
-            "rebalances",
-            "groups.completed_rebalances",
-            "Rebalances that ended: a new generation, or a KIP-848 group stable again (Kafka leaves those out).",
-        ),
-        (
-            "consumer_group_rebalance_total",
-            _C,
-            "rebalances",
-            "groups.consumer_rebalances",
-            "Rebalances of KIP-848 groups that began: each is a new epoch of its group.",
-        ),
-        ("group_count{protocol}", _G, "groups", "", "Groups coordinated here, by the protocol they speak."),
-        ("consumer_group_count{state}", _G, "groups", "", "KIP-848 groups by their state."),
-    ),
+    *GROUP_METRICS,
     # What Kafka has no metric for.
     *section(
         "penstock",
@@ -453,13 +410,6 @@ METRICS: tuple[Metric, ...] = (
             "milliseconds",
             "cleaner.slice_time_ms",
             "How long compaction worked between two turns of the event loop, where it runs in a thread.",
-        ),
-        (
-            "group_sessions_expired_total",
-            _C,
-            "members",
-            "groups.sessions_expired",
-            "Members removed because their heartbeats stopped.",
         ),
         ("build_info{version,python,platform}", _G, "", "", "Always 1; its labels say what runs."),
     ),

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
 from penstock.core.translated import Translated
 from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
@@ -64,12 +65,20 @@ class Member(NamedTuple):
     # Has not seen a generation yet: it knows no member id, so it cannot send heartbeats and is expired by a timeout
     # of its own.
     is_new: bool = False
+    # Whom the join is counted for as long as it is not known whether the member will be heard of again. Not recorded.
+    client: str = ""
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
         return None
+
+    def as_newcomer(self, group_id: str) -> Newcomer:
+        size = OWN_SIZE + len(self.member_id) + len(self.client_id)
+        for name, metadata in self.protocols:
+            size += len(name) + len(metadata)
+        return Newcomer(self.client, group_id, size)
 
     def protocol_names(self) -> frozenset[str]:
         return frozenset([name for name, _ in self.protocols])
@@ -107,6 +116,8 @@ class ClassicGroup:
         self.pending_sync: set[str] = set()
         self.initial_delay: InitialDelay | None = None
         self.has_new_member = False
+        # Whether members have had assignments since the group was made or loaded.
+        self.was_stable = False
         self._supporters: Counter[str] = Counter()  # protocol name -> members that offer it
 
     # ------------------------------------------------------------------------------------------ state
@@ -154,6 +165,7 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             return
         known = self.members
+        self.was_stable |= bool(recorded.members)
         self.state = GroupState.STABLE if recorded.members else GroupState.EMPTY
         self.state_timestamp_ms = recorded.state_timestamp_ms
         self.generation_id = recorded.generation_id
@@ -172,6 +184,11 @@ class ClassicGroup:
         self.pending_sync &= self.members.keys()
         self._supporters = Counter(name for member in self.members.values() for name in member.protocol_names())
         self.subscribed_topics = self._read_subscribed_topics()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nobody is in it, nobody is expected, and nobody ever had an assignment."""
+        return self.state is GroupState.EMPTY and not self.pending_join and not self.was_stable
 
     # ---------------------------------------------------------------------------------------- members
 
@@ -331,4 +348,5 @@ def _member_from_record(recorded: RecordedMember, known: Member | None, protocol
         session_timeout_ms=recorded.session_timeout_ms,
         protocols=known.protocols if known and keeps_offer else (Protocol(protocol_name or "", recorded.subscription),),
         assignment=recorded.assignment,
+        client=known.client if known else "",
     )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 
+from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState, InitialDelay, Member
 from penstock.groups.outcome import EXPULSIONS, GroupOutcome, TimerKind
@@ -138,9 +139,12 @@ class Rebalance:
     def _announce_generation(self) -> None:
         group = self.group
         for member in list(group.members.values()):
-            if member.is_new:
+            if member.is_new:  # nothing was heard of it since it joined
                 group.update(member._replace(is_new=False))
-            self.expect_heartbeat(member)
+                newcomer = member.as_newcomer(group.group_id)
+                self._wait_for(member.member_id, member.session_timeout_ms, newcomer)
+            else:
+                self.expect_heartbeat(member)
             token = group.join_tokens.pop(member.member_id, None)
             if token is not None:
                 self.outcome.reply(token, join_result(group, member.member_id))
@@ -163,6 +167,7 @@ class Rebalance:
         group.sync_tokens.clear()
 
     def note_sync(self, member_id: str) -> None:
+        self.expect_heartbeat(self.group.members[member_id])
         self.group.pending_sync.discard(member_id)
         if not self.group.pending_sync:
             self.outcome.cancel_timer(TimerKind.SYNC, self.group.group_id)
@@ -180,8 +185,16 @@ class Rebalance:
     # ---------------------------------------------------------------------------------------- members
 
     def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
-        delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
-        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, delay_ms, member.member_id)
+        self._wait_for(member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
+
+    def expect_join(self, member_id: str, timeout_ms: int, client: str) -> None:
+        """It was given a member id and told to join with it (KIP-394)."""
+        group = self.group
+        group.pending_join.add(member_id)
+        self._wait_for(member_id, timeout_ms, Newcomer(client, group.group_id, OWN_SIZE + len(member_id)))
+
+    def _wait_for(self, member_id: str, delay_ms: int, newcomer: Newcomer | None = None) -> None:
+        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, delay_ms, member_id, newcomer)
 
     def park_join(self, member_id: str, token: Token[JoinResult]) -> None:
         """A client that lost its connection joins again: the earlier request has nobody to answer to, but must not

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.coordinators.newcomers import Newcomer
 from penstock.coordinators.outcome import CoordinatorRecord
 from penstock.core.steps import finish
 from penstock.core.types import TopicId
@@ -324,11 +325,11 @@ class ConsumerStep:
         is_same = not group.is_metadata_outdated and names == group.subscribed_names()
         self._record_epoch(group.metadata_digest if is_same else self.topics.digest(names))
 
-    def expect_heartbeat(self, member: ConsumerMember) -> None:
+    def expect_heartbeat(self, member: ConsumerMember, newcomer: Newcomer | None = None) -> None:
         timeout_ms = self.settings.consumer_session_timeout_ms
         if member.classic is not None:
             timeout_ms = member.classic.session_timeout_ms
-        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, timeout_ms, member.member_id)
+        self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, timeout_ms, member.member_id, newcomer)
 
     def cancel_timers(self, member_id: str) -> None:
         for kind in TimerKind:

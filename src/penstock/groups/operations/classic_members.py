@@ -7,6 +7,7 @@ take; joining again says what it still owns, and syncing tells what it has now.
 
 from __future__ import annotations
 
+from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, MemberChange
@@ -66,11 +67,16 @@ def _join(
     before = _find(step, former, request, member_id)
     change = _change(group, before, request, subscription)
     member = step.advance(change)
-    step.expect_heartbeat(member)
+    step.expect_heartbeat(member, _newcomer(request, member_id) if change.is_new else None)
     group.awaited_joins.discard(member_id)
     outcome.cancel_timer(TimerKind.JOIN, group.group_id, member_id)
     outcome.set_timer(TimerKind.SYNC, group.group_id, member.rebalance_timeout_ms, member_id)
     return _joined(member)
+
+
+def _newcomer(request: JoinRequest, member_id: str) -> Newcomer:
+    offered = sum(len(name) + len(metadata) for name, metadata in request.protocols)
+    return Newcomer(request.client, request.group_id, OWN_SIZE + len(member_id) + len(request.client_id) + offered)
 
 
 def _check_join(shard: GroupShard, group: ConsumerGroup, request: JoinRequest) -> None:

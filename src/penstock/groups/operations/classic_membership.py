@@ -89,8 +89,7 @@ def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: Token[JoinResu
         return
     # A client that never hears its member id (lost response, timed-out request) must not become a member that nobody
     # plays (KIP-394).
-    group.pending_join.add(new_member_id)
-    rebalance.outcome.set_timer(TimerKind.SESSION, group.group_id, request.session_timeout_ms, new_member_id)
+    rebalance.expect_join(new_member_id, request.session_timeout_ms, request.client)
     rebalance.outcome.reply(token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, new_member_id))
 
 
@@ -127,6 +126,7 @@ def _add_member(rebalance: Rebalance, token: Token[JoinResult], request: JoinReq
         session_timeout_ms=request.session_timeout_ms,
         protocols=request.protocols,
         is_new=True,
+        client=request.client,
     )
     if group.initial_delay is not None:
         group.has_new_member = True
@@ -172,6 +172,24 @@ def _with_request(member: Member, request: JoinRequest) -> Member:
         rebalance_timeout_ms=_rebalance_timeout_ms(request),
         session_timeout_ms=request.session_timeout_ms,
     )
+
+
+def abandon_join(shard: GroupShard, token: Token[JoinResult], request: JoinRequest, now_ms: int) -> GroupOutcome:
+    """The client has gone before its first generation began. Nobody would play such a member, so it is none. A client
+    that lost nothing but its connection is told that its id is unknown, and joins anew. A member that has seen a
+    generation is waited for until its session ends.
+    """
+    outcome = shard.outcome()
+    group = shard.groups.get(request.group_id)
+    if isinstance(group, ClassicGroup):
+        candidates = (request.member_id,) if request.member_id != NO_MEMBER_ID else group.join_tokens
+        member_id = next((each for each in candidates if group.join_tokens.get(each) is token), None)
+        if member_id is not None and group.members[member_id].is_new:
+            rebalance = shard.rebalance(group, outcome, now_ms)
+            rebalance.drop_member(member_id)
+            rebalance.complete_join_if_ready()
+            shard.forget_if_unused(group, outcome)
+    return outcome
 
 
 def _rebalance_timeout_ms(request: JoinRequest) -> int:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
 from penstock.groups.classic.group import ClassicGroup, GroupState
@@ -89,6 +90,7 @@ class _Begun(NamedTuple):
     step: ConsumerStep
     change: MemberChange
     classic: ClassicGroup | None  # what the group was until now
+    newcomer: Newcomer | None  # where the heartbeat is the first of its member
 
 
 def _heartbeat(
@@ -150,12 +152,18 @@ def _begin(
         owned=request.owned,
         may_describe=request.may_describe,
     )
-    return _Begun(step, change, known if isinstance(known, ClassicGroup) else None)
+    newcomer = _newcomer(request, change.after) if change.is_new else None
+    return _Begun(step, change, known if isinstance(known, ClassicGroup) else None, newcomer)
+
+
+def _newcomer(request: ConsumerHeartbeatRequest, member: ConsumerMember) -> Newcomer:
+    said = len(member.member_id) + len(member.client_id) + len(member.topic_regex) + sum(map(len, member.topic_names))
+    return Newcomer(request.client, request.group_id, OWN_SIZE + said)
 
 
 def _follow(shard: GroupShard, begun: _Begun, member: ConsumerMember) -> None:
     step = begun.step
-    step.expect_heartbeat(member)
+    step.expect_heartbeat(member, begun.newcomer)
     if begun.classic is not None:
         migration.release_classic(shard, begun.classic, step.outcome, step.now_ms)
         migration.arm_upgraded(step)

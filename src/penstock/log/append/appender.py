@@ -36,6 +36,7 @@ class AppendResult(NamedTuple):
     is_duplicate: bool
     must_flush: bool  # flush.messages was reached: flush before acknowledging
     log_start_offset: int
+    is_first_of_producer: bool = False  # of an idempotent producer that was not known here, or not any more
 
 
 class Appender:
@@ -93,7 +94,9 @@ class Appender:
             raise availability.refuse("appending", error) from error
         segment.note_batch(position, size, base_offset, last_offset, newest)
         next_offset = contents.log_end_offset = last_offset + 1
+        is_first = False
         if producer_id >= 0:
+            is_first = producer_id not in producers.entries
             if attributes & CONTROL_FLAG:
                 self._note_marker(segment, header, base_offset, records)
             else:
@@ -101,7 +104,7 @@ class Appender:
         producers.end_offset = next_offset
         stamp = now_ms if rules.is_log_append_time else NO_TIMESTAMP
         must_flush = next_offset - contents.recovery_point >= settings.flush_messages
-        facts = (base_offset, last_offset, stamp, False, must_flush, contents.log_start_offset)
+        facts = (base_offset, last_offset, stamp, False, must_flush, contents.log_start_offset, is_first)
         return tuple.__new__(AppendResult, facts)
 
     def append_as_follower(self, records: Buffer, now_ms: int) -> AppendResult:

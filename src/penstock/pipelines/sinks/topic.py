@@ -7,14 +7,17 @@ TopicSink("counts", key="address", value=ALL_AS_JSON,                  or are to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
 from penstock.pipelines.topic_source import client_options
+from penstock.pipelines.topic_writing.errors import ClaimError
 from penstock.pipelines.topic_writing.marker import OPEN_TRANSACTION_S
 
 if TYPE_CHECKING:
@@ -22,9 +25,12 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.pipelines.topic_writing.marker import Marker
+    from penstock.pipelines.topic_writing.claims import Claims
+    from penstock.pipelines.topic_writing.marker import Begun
     from penstock.pipelines.topic_writing.task import TaskWrite
     from penstock.pipelines.topic_writing.write_options import SinkOptions
+
+logger = logging.getLogger(__name__)
 
 # As `value`: the row as a JSON object, fields by column name.
 ALL_AS_JSON = "to_json(struct(*))"
@@ -38,6 +44,8 @@ _TOO_LARGE = "spark.driver.maxResultSize"
 _MOST_ROWS_HERE = 100_000
 # Spark numbers the rows of a task in the lower bits.
 _NUMBER_IN_TASK = f"(monotonically_increasing_id() & {2**33 - 1})"
+# As often as Spark tries a task. Each attempt is patient itself.
+_CLAIMING = RetryPolicy(patience_s=0.0, first_pause_s=0.1, longest_pause_s=0.5, attempts=4)
 _OLDER_INTERFACE = "spark.sql.sources.useV1SourceList"
 
 
@@ -130,6 +138,7 @@ class OpenTopic:
     open_transaction_s: float = OPEN_TRANSACTION_S
     # Per query the last batch that was written to its end: the one after it is no repetition.
     _done: dict[str, int] = field(default_factory=dict, init=False)
+    _claims: dict[str, Claims] = field(default_factory=dict, init=False)  # per query, while this driver has its id
     _queries: set[str] = field(default_factory=set, init=False)  # by id; what is kept for them is closed at the end
 
     _has_too_many: bool = field(default=False, init=False)  # a batch has been too large for the driver, though small
@@ -137,24 +146,47 @@ class OpenTopic:
     def write(self, rows: DataFrame, batch: Batch) -> None:
         before = self._done.pop(batch.query_id, None)  # a batch that fails may be there in part when it comes again
         self._queries.add(batch.query_id)
-        self._write(rows, batch, is_next=before == batch.id - 1)
+        if before != batch.id - 1 and (claims := self._claims.pop(batch.query_id, None)) is not None:
+            claims.close()
+        Retrying(_CLAIMING).run(
+            lambda: self._write(rows, batch),
+            ClaimError,
+            lambda _: Outlook.DOUBTFUL if batch.is_wanted() else Outlook.FINAL,
+            lambda error: logger.warning("batch %d of %s, trying again: %s", batch.id, batch.query_name, error),
+        )
         self._done[batch.query_id] = batch.id
 
-    def _write(self, rows: DataFrame, batch: Batch, is_next: bool) -> None:
+    def _write(self, rows: DataFrame, batch: Batch) -> None:
         from penstock.pipelines.topic_writing.marker import check_checkpoint, task_counts
 
         options, records = self.options(batch), self.sink.records(rows)
-        by_task = {} if is_next else self._find_markers(options, batch)
-        markers = [marker for marker in by_task.values() if marker is not None]
-        check_checkpoint(markers, self.sink.name, batch.id)
-        before = task_counts(markers, batch.id)
-        if 1 in before:
-            return  # one transaction had all of it
-        # Tasks of a driver that died may be at work on this batch still. Each loses its transactional id to the task
-        # that follows it; the driver would take the id of task 0 only.
-        needs_tasks = bool(before) or any(task > 0 for task in by_task) or self._has_too_many
-        if needs_tasks or not batch.is_small or not self._write_here(records, options, batch):
-            self._write_tasks(records, options, batch, markers)
+        begun = self._look(options, batch) if options.is_exactly_once else None
+        if begun is not None:
+            check_checkpoint(begun.markers, self.sink.name, batch.id)
+            if 1 in task_counts(begun.markers, batch.id):
+                return  # one transaction had all of it
+        needs_tasks = self._has_too_many or (begun is not None and begun.needs_tasks)
+        if needs_tasks or not batch.is_small or not self._write_here(records, options, batch, begun):
+            self._write_tasks(records, options, batch, begun)
+
+    def _look(self, options: SinkOptions, batch: Batch) -> Begun | None:
+        """Before the first batch of a query in a run, before every batch that does not follow one that was written to
+        its end, and whenever the driver's id was lost; None for all others."""
+        from penstock.pipelines.topic_writing.claims import Claims
+
+        if batch.query_id in self._claims:
+            return None
+        claims = Claims.take(options, batch.is_wanted)
+        begun = claims.look(options, self.open_transaction_s)
+        self._claims[batch.query_id] = claims
+        return begun
+
+    def _settle(self, options: SinkOptions, batch: Batch, begun: Begun | None, tasks: int) -> None:
+        """Before the first row is written."""
+        claims = self._claims.pop(batch.query_id, None)
+        if claims is not None:  # at least once nobody has any
+            claims.settle(options, begun, tasks, batch.is_wanted)
+            self._claims[batch.query_id] = claims
 
     def settle(self, pause: Callable[[float], bool]) -> None:
         from penstock.pipelines.sinks.visibility import await_visible
@@ -168,6 +200,9 @@ class OpenTopic:
 
         for query_id in self._queries:
             close_writers_here(self.options(Batch(query_id, "", 0)))
+        for claims in self._claims.values():
+            claims.close()
+        self._claims.clear()
         self._queries.clear()
         self._done.clear()
 
@@ -189,7 +224,7 @@ class OpenTopic:
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
         return TaskWrite(options, plan_columns(fields, self.sink.topic, includes_timestamp=options.includes_timestamp))
 
-    def _write_here(self, records: DataFrame, options: SinkOptions, batch: Batch) -> bool:
+    def _write_here(self, records: DataFrame, options: SinkOptions, batch: Batch, begun: Begun | None) -> bool:
         """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any
         Python worker, and most find that another worker has taken the transactional id since: a new producer costs
         0.1 s. False where the rows of a branch are too many for the driver after all; nothing is written then."""
@@ -197,6 +232,7 @@ class OpenTopic:
         if rows is None:
             self._has_too_many = True  # the next batch has most likely too many as well
             return False
+        self._settle(options, batch, begun, tasks=1)
         task.write_here(rows.to_batches(), batch.is_wanted)
         return True
 
@@ -213,7 +249,7 @@ class OpenTopic:
             raise
         return rows if rows.num_rows <= self.most_rows_here else None
 
-    def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, markers: Sequence[Marker]) -> None:
+    def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, begun: Begun | None) -> None:
         """Runs the tasks itself and not by `format("penstock")`, which costs two more Python workers per batch, about
         0.1 s, and cannot tell its tasks how many they are."""
         from penstock.pipelines.topic_writing.marker import check_task_count
@@ -226,24 +262,13 @@ class OpenTopic:
             written = records.mapInArrow(task.in_arrow, RESULT_SCHEMA)
             # Of the same plan that is then run: counting costs no second planning.
             tasks = written._jdf.queryExecution().toRdd().getNumPartitions()
-            check_task_count(markers, self.sink.name, batch.id, tasks)
+            check_task_count(begun.markers if begun is not None else (), self.sink.name, batch.id, tasks)
+            self._settle(options, batch, begun, tasks)
             context.setLocalProperty(TASKS_PROPERTY, str(tasks))
             try:
                 written.collect()
             finally:
                 context.setLocalProperty(TASKS_PROPERTY, None)  # type: ignore[arg-type]
-
-    def _find_markers(self, options: SinkOptions, batch: Batch) -> Mapping[int, Marker | None]:
-        """By task, since a task sees its own marker only. The sink looks before the first batch of a query in a run,
-        and before every batch that does not follow one that was written to its end."""
-        from penstock.pipelines.topic_writing.clients import open_admin
-        from penstock.pipelines.topic_writing.markers import read_markers_of_sink
-
-        if not options.is_exactly_once:
-            return {}
-        sink, settings = self.sink, options.client_settings
-        admin, patience_s = open_admin(settings), self.open_transaction_s
-        return read_markers_of_sink(admin, settings, batch.query_id, sink.name, sink.topic, patience_s)
 
 
 def _let_spark_count(spark: SparkSession) -> None:

@@ -135,7 +135,8 @@ def _insert(tables: Tables, statement: Insert, options: InsertOptions, check_wan
             rows, said = _write(tables, sink, job, check_wanted)
             notices += said
         remove_job(file)
-        _forget_markers(sink, job)
+        if not is_continued:
+            _forget_markers(sink, job)
     tables.catalog.forget(statement.topic)  # it may have got its first schema
     return Inserted(rows, statement.topic, notices, is_continued, is_all_there)
 
@@ -333,20 +334,21 @@ def _has_whole_marker(sink: OpenTopic, job: InsertJob) -> bool:
 
 
 def _forget_markers(sink: OpenTopic, job: InsertJob) -> None:
-    """Groups of a job that nobody asks for any more. They would go by themselves, after the broker's retention."""
+    """Groups of a job that nobody asks for any more. They would go by themselves, after the broker's retention; those
+    of a job that was continued do: an executor of the driver that was killed may be alive, and asks for its marker."""
     from concurrent.futures import TimeoutError as FutureTimeoutError
 
     from confluent_kafka import KafkaException
 
     from penstock.pipelines.topic_writing.clients import open_admin
-    from penstock.pipelines.topic_writing.marker import groups_of_sink
+    from penstock.pipelines.topic_writing.marker import all_groups_of_sink
 
     admin = open_admin(sink.options(Batch(job.id, "", 0)).client_settings)
     try:
         listed = admin.list_consumer_groups(request_timeout=_TIMEOUT_S).result(_TIMEOUT_S)
-        groups = groups_of_sink((group.group_id for group in listed.valid), job.id, SINK_NAME)
+        groups = all_groups_of_sink([group.group_id for group in listed.valid], job.id, SINK_NAME)
         if groups:
-            for future in admin.delete_consumer_groups(list(groups.values()), request_timeout=_TIMEOUT_S).values():
+            for future in admin.delete_consumer_groups(groups, request_timeout=_TIMEOUT_S).values():
                 future.result(_TIMEOUT_S)
     except (KafkaException, FutureTimeoutError) as error:  # all rows are there, and that is what counts
         logger.info("markers of %s stay until they expire: %s", job.id, error)

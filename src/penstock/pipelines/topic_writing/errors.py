@@ -11,5 +11,9 @@ class RefusedError(WriteError):
     """No further attempt can help: what is written already does not allow it."""
 
 
+class ClaimError(WriteError):
+    """The driver could not settle who writes the batch; it has to look again at what others have written of it."""
+
+
 class ColumnError(ValueError):
     """A row's columns, or what they hold, are not what a topic takes."""

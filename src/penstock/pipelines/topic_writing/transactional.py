@@ -72,7 +72,7 @@ def write_once(
                 holder.sender.send(batch, plan)
                 written += batch.num_rows
             holder.sender.finish()
-            _patiently(holder.sender.producer.commit_transaction, is_wanted)
+            patiently(holder.sender.producer.commit_transaction, is_wanted)
     holder.marker = work.marker
     clients.give_transactional_back(options, work.transactional_id, holder)
     return written
@@ -107,7 +107,7 @@ def _begin(
 def _open(options: SinkOptions, work: TaskOfBatch, is_wanted: Callable[[], bool]) -> TransactionalSender:
     settings = {**options.settings, "transactional.id": work.transactional_id}
     sender = Sender.open(settings, options.message_timeout_s)
-    _patiently(sender.producer.init_transactions, is_wanted)
+    patiently(sender.producer.init_transactions, is_wanted)
     return TransactionalSender(sender, read_marker(options.client_settings, work.group, options.topic))
 
 
@@ -116,7 +116,7 @@ def _send_first(holder: TransactionalSender, first: pa.RecordBatch, plan: Column
     at = (work.group, first_topic(first, plan), MARKER_PARTITION, marker.next_batch, marker.to_metadata())
     sender.producer.begin_transaction()
     sender.send(first, plan)
-    _patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s), sender.is_wanted)
+    patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s), sender.is_wanted)
 
 
 @contextmanager
@@ -140,7 +140,7 @@ def _abort(sender: Sender) -> None:
         return
 
 
-def _patiently(request: Callable[[float], object], is_wanted: Callable[[], bool]) -> None:
+def patiently(request: Callable[[float], object], is_wanted: Callable[[], bool]) -> None:
     """librdkafka's rule: a retriable failure is followed by the same call, every other one is the caller's."""
 
     def judge(error: Exception) -> Outlook:
@@ -171,15 +171,19 @@ _ADVICE = {
 }
 
 
+def explain(error: KafkaException, *further: str) -> str:
+    cause: KafkaError = error.args[0]
+    advice = _ADVICE.get(cause.code(), "the transaction failed")
+    return f"{advice} ({'; '.join((f'{cause.name()}: {cause.str()}', *further))})"
+
+
 @contextmanager
 def _explained(work: TaskOfBatch) -> Iterator[None]:
     try:
         yield
     except KafkaException as error:
-        cause: KafkaError = error.args[0]
         ids = f"transactional id {work.transactional_id}, group {work.group}"
-        advice = _ADVICE.get(cause.code(), "the transaction failed")
-        raise WriteError(f"{work}: {advice} ({cause.name()}: {cause.str()}; {ids})") from error
+        raise WriteError(f"{work}: {explain(error, ids)}") from error
     except RefusedError:
         raise  # it names the batch and the sink
     except WriteError as error:

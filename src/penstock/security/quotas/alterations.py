@@ -21,6 +21,7 @@ from penstock.security.quotas.entities import (
     IP,
     KINDS_BY_KEY,
     USER,
+    USER_KINDS,
     Names,
     Quota,
     QuotaKind,
@@ -92,7 +93,7 @@ def check_entity(names: Names) -> tuple[QuotaKind, ...]:
         if name == "":
             raise _invalid(f"Empty {entity_type} not supported")
     if IP not in names:
-        return CLIENT_KINDS
+        return CLIENT_KINDS if CLIENT_ID in names else USER_KINDS
     if USER in names or CLIENT_ID in names:
         # The missing space is Kafka's.
         text = "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"

@@ -30,6 +30,7 @@ class QuotaKind(enum.Enum):
     REQUEST = "request_percentage", "DOUBLE"
     MUTATION = "controller_mutation_rate", "DOUBLE"
     CONNECTION = "connection_creation_rate", "INT"
+    PRODUCER_IDS = "producer_ids_rate", "DOUBLE"  # KIP-936
 
     def __init__(self, key: str, number: str) -> None:
         self.key = key
@@ -41,6 +42,8 @@ class QuotaKind(enum.Enum):
 
 KINDS_BY_KEY: Mapping[str, QuotaKind] = {kind.key: kind for kind in QuotaKind}
 CLIENT_KINDS = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST, QuotaKind.MUTATION)
+# Producer ids are counted for users alone, as KIP-936 has it: clients choose their client ids.
+USER_KINDS = (*CLIENT_KINDS, QuotaKind.PRODUCER_IDS)
 ADDRESS_KINDS = (QuotaKind.CONNECTION,)
 
 

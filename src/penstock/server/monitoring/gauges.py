@@ -54,6 +54,8 @@ def register_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> None:
     for name, read in gauges.items():
         metrics.register_gauge(name, read)
     metrics.register_gauge(_GROUPS + "numoffsets", broker.groups.coordinator.offset_count)
+    metrics.register_gauge("penstock_group_pending_joins", lambda: len(broker.groups.newcomers))
+    metrics.register_gauge("penstock_group_pending_join_bytes", lambda: broker.groups.newcomers.size)
     metrics.register_survey(_PARTITION_GAUGES, lambda: _survey_partitions(broker))
     metrics.register_survey([_REPLICAS + "offlinereplicacount"], lambda: _survey_logs(broker))
     metrics.register_survey(_IMAGE_GAUGES, lambda: _survey_image(broker))
@@ -118,6 +120,7 @@ def _quota_gauges(broker: Broker, listeners: Sequence[TcpListener]) -> Gauges:
         (quotas.fetch, "kafka_server_fetch_", "byte_rate"),
         (quotas.request, "kafka_server_request_", "request_time"),
         (quotas.mutation, "kafka_server_controllermutation_", "mutation_rate"),
+        (quotas.new_producers.limit, "kafka_server_producerids_", "rate"),
     ):
         gauges[prefix + rate] = _reader(limit.rates, now_ms)
         gauges[prefix + "throttle_time"] = _reader(limit.throttle_times, now_ms)

@@ -74,7 +74,8 @@ def set_quotas(
     """Set quotas; those not named stay as they are.
 
     Keys: producer_byte_rate and consumer_byte_rate (bytes a second; 64k, 10m), request_percentage (100 is the broker's
-    whole loop), controller_mutation_rate (partitions a second), connection_creation_rate (of addresses).
+    whole loop), controller_mutation_rate (partitions a second), producer_ids_rate (new producer ids a second; of
+    users), connection_creation_rate (of addresses).
     """
     entity = require_entity(whose.entity)
     values = parse_quotas(quotas)

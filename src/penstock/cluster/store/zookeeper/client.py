@@ -34,7 +34,13 @@ from kazoo.protocol.connection import ConnectionDropped, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Connect
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
-from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+from kazoo.security import (
+    CREATOR_ALL_ACL,
+    OPEN_ACL_UNSAFE,
+    READ_ACL_UNSAFE,
+    make_acl,
+    make_digest_acl_credential,
+)
 
 from penstock.cluster.store.interface import (
     Check,
@@ -285,6 +291,20 @@ class ZooKeeperClient:
     def set_access(self, path: str, own_path: str) -> asyncio.Future[Any]:
         """The node gets the list that a new one would get; `own_path` is what users of the store call it."""
         return self._ask(self._kazoo.set_acls_async(path, self._acl(own_path) or list(OPEN_ACL_UNSAFE)))
+
+    def close_access(self, path: str) -> asyncio.Future[Any]:
+        """Nobody else reads or changes the node."""
+        return self._ask(self._kazoo.set_acls_async(path, list(CREATOR_ALL_ACL)))
+
+    def is_guarded(self, path: str) -> asyncio.Future[bool]:
+        """Whether the user of our digest may do everything with the node, and everybody else may read it alone."""
+        user, _, password = (self._settings.digest or "").partition(":")
+        wanted = [make_acl("digest", make_digest_acl_credential(user, password), all=True), *READ_ACL_UNSAFE]
+
+        def judge(answer: tuple[list[Any], Any]) -> bool:
+            return sorted(answer[0]) == sorted(wanted)
+
+        return self._ask(self._kazoo.get_acls_async(path), judge)
 
     def arm(self, path: str, *, children: bool) -> None:
         """`on_watch` is called once when the node changes, and once when the list of its children does, if asked for.

@@ -5,10 +5,15 @@ Kafka has `zookeeper-security-migration` for this. Brokers may run: what they ma
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.cluster.store.walking import walk
+from penstock.cluster.store.zookeeper.connection import Question
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
+
+Answer = TypeVar("Answer")
 
 _PATHS = (
     *znodes.PERSISTENT_PATHS,
@@ -18,6 +23,8 @@ _PATHS = (
     znodes.FEATURES,
     znodes.PRODUCER_ID_BLOCK,
 )
+# Where ZooKeeper keeps quotas, which everybody may fill.
+_ZOOKEEPERS_OWN = ("/zookeeper", "/zookeeper/quota")
 # The highest nodes that brokers make. Where there is no chroot, others may have nodes beside them, and the node above
 # them is the ensemble's.
 _ROOTS = tuple(dict.fromkeys(f"/{path.split('/')[1]}" for path in _PATHS))
@@ -31,14 +38,41 @@ async def give_access_lists(store: ZooKeeperStore) -> int:
     return sum([await _give(store, path) for path in ordered])
 
 
+async def guard_ensemble(store: ZooKeeperStore) -> int:
+    """Gives lists to all nodes of a ZooKeeper that serves this cluster alone, with its highest one: whoever may change
+    a node can delete its children. Returns how many nodes got one: none where that was done before.
+
+    The highest node is closed to all others first, so that they add nothing behind our back. It gets its own list last:
+    whoever is stopped on the way leaves the node without, and the next one begins again. Raises StoreError.
+    """
+    if await _ask(store, "/", lambda client: client.is_guarded("/"), is_change=False):
+        return 0
+    await _ask(store, "/", lambda client: client.close_access("/"), is_change=True)
+    count = sum([await _give_whole(store, path) for path in _ZOOKEEPERS_OWN])
+    count += await give_access_lists(store)
+    return count + await _give_whole(store, "/")
+
+
+async def _give_whole(store: ZooKeeperStore, whole: str) -> bool:
+    return await _set(store, whole, lambda client: client.set_access(whole, "/"))
+
+
 async def _give(store: ZooKeeperStore, path: str) -> bool:
     """The list that the node would get if it were made now. False where it is gone."""
-    connection, whole = store.connection, store.paths.whole(path)
-    with connection.call(path):
-        try:
-            await connection.ask(path, lambda client: client.set_access(whole, path), is_change=True, is_contact=True)
-        except StoreError as error:
-            if error.kind is StoreErrorKind.NO_NODE:
-                return False
-            raise
+    whole = store.paths.whole(path)
+    return await _set(store, path, lambda client: client.set_access(whole, path))
+
+
+async def _set(store: ZooKeeperStore, path: str, question: Question[Any]) -> bool:
+    try:
+        await _ask(store, path, question, is_change=True)
+    except StoreError as error:
+        if error.kind is StoreErrorKind.NO_NODE:
+            return False
+        raise
     return True
+
+
+async def _ask(store: ZooKeeperStore, path: str, question: Question[Answer], *, is_change: bool) -> Answer:
+    with store.connection.call(path):
+        return await store.connection.ask(path, question, is_change=is_change, is_contact=is_change)

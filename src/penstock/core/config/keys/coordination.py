@@ -32,6 +32,33 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         rule=Range(1),
     ),
     ConfigKey(
+        "penstock.group.pending.joins.max",
+        ConfigKind.INT,
+        10_000,
+        "How many members may have joined groups of this broker without having been heard of again. Each counts until "
+        "it joins with the id that it was given, asks for its assignment, or sends a heartbeat. Where there are more, "
+        "or where they take more than 8 KiB for each that there may be, the sessions of the oldest of them end. A "
+        "client that comes back later joins anew. Other members are never touched.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.group.pending.joins.max.per.group",
+        ConfigKind.INT,
+        5_000,
+        "The same for one group. Lower than the number for the broker, so that no group displaces others.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.group.pending.joins.max.per.client",
+        ConfigKind.INT,
+        2_500,
+        "The same for one user at one address. Lower than the number for a group, so that no client displaces others.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
         "group.consumer.session.timeout.ms",
         ConfigKind.INT,
         45_000,

@@ -43,6 +43,33 @@ QUOTA_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
     ),
     ConfigKey(
+        "penstock.producer.id.quota.window.num",
+        ConfigKind.INT,
+        11,
+        "The same for producer ids: as many new ones may come at once as `producer_ids_rate` allows in all windows "
+        "together (KIP-936).",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.producer.id.quota.window.size.seconds",
+        ConfigKind.INT,
+        600,
+        "How long each of these windows is.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.producer.ids.rate",
+        ConfigKind.DOUBLE,
+        50.0,
+        "`producer_ids_rate` of users that have no such quota: how many producer ids a second, new to a partition, "
+        "each of them may write with; 330,000 at once. A user above that is delayed. Partitions remember an id for "
+        "`producer.id.expiration.ms`, in some 400 bytes. Where nobody logs in, each address counts by itself. 0 is "
+        "no bound.",
+        rule=Range(0),
+    ),
+    ConfigKey(
         "max.connection.creation.rate",
         ConfigKind.INT,
         _INT_MAX,

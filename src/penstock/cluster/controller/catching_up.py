@@ -1,0 +1,46 @@
+"""How a broker follows the log: it replays the deltas that it misses, or loads everything where they are not kept."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
+from penstock.cluster.publishing import Publisher
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
+
+logger = logging.getLogger(__name__)
+
+
+async def catch_up(store: Store, publisher: Publisher, highest_level: int) -> StoredPosition:
+    """With the turn held. Returns where the log stands, and where the image stands now."""
+    image = publisher.image
+    stored = await read_position(store, highest_level)
+    if stored.position.number < image.number:
+        await store.sync(znodes.LOG)  # a new session may have come to a server that lags
+        stored = await read_position(store, highest_level)
+    position = stored.position
+    if position.number == image.number:
+        return stored
+    if not position.number:
+        raise StoreError(StoreErrorKind.NO_NODE, znodes.LOG, "the log is gone; the controller begins it anew")
+    if position.number < image.number:
+        detail = (
+            f"the log stands at {position.number}, and this broker has seen {image.number}: the store has lost "
+            "changes; restart the brokers to go on with what it has"
+        )
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
+    deltas = None
+    if position.first <= image.number + 1 <= position.number:
+        deltas = await read_deltas(store, image.number, position.number, highest_level)
+    if deltas is None:
+        logger.info("loading the metadata: the log has moved from %d to %d", image.number, position.number)
+        loaded, stored = await load(store, highest_level)
+        if loaded.cluster_id != image.cluster_id:
+            detail = f"the store belongs to cluster {loaded.cluster_id} now, not to {image.cluster_id}"
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)
+    else:
+        loaded = await asyncio.to_thread(replayed, image, deltas)
+    await publisher.follow(loaded)
+    return stored

@@ -1,0 +1,131 @@
+"""Members that a coordinator waits for and has not heard of again: how many there may be, and which of them goes first.
+
+Whoever may read a group can join it under as many ids as it likes, and never come back. Such a member is remembered
+until its session ends, for half an hour if its client says so. So newcomers are bounded in number and in bytes: those
+of one client, those of one group, and all of them.
+
+Rules:
+- A newcomer is told of by the timer that waits for it (`TimerChange`). The same timer without a newcomer means that the
+  member was heard of. A timer that is cancelled, or is due, means that the member is gone.
+- Where there are too many, the one that is waited for longest goes: of the client first, then of the group, then of
+  all. Its session ends early. A client that comes back after all is told that it is unknown, and joins anew.
+- The bound of a client is below that of a group, and that of a group is below that of all: no single client can
+  displace the newcomers of another.
+- A member that was heard of is no newcomer, and never goes for the sake of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+# What a newcomer takes beside its names and what it has said: the member, its timer and its place here. Measured.
+OWN_SIZE = 1_500
+# The bytes that newcomers may take, for each that there may be. A client id can have 8,000 characters in a member id.
+BYTES_EACH = 8 * 1024
+
+
+class Newcomer(NamedTuple):
+    client: str  # who joined: the user and the address
+    group_id: str
+    size: int  # in bytes, roughly
+
+
+class NewcomerBounds(NamedTuple):
+    """How many there may be."""
+
+    of_client: int
+    of_group: int
+    of_all: int
+
+
+NOBODY = NewcomerBounds(0, 0, 0)
+
+
+class Arrival(Generic[Key]):
+    """A newcomer that is waited for, by the key of its timer. Equal to nothing but itself, which makes it cheap to
+    find: a generation of a large group has as many as the group has members.
+    """
+
+    __slots__ = ("key", "newcomer")
+
+    def __init__(self, key: Key, newcomer: Newcomer) -> None:
+        self.key = key
+        self.newcomer = newcomer
+
+
+class _Crowd(Generic[Key]):
+    """Newcomers that have something in common, the oldest first."""
+
+    __slots__ = ("arrivals", "most", "most_bytes", "size")
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.most_bytes = most * BYTES_EACH
+        self.arrivals: dict[Arrival[Key], None] = {}
+        self.size = 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """One alone is never too large: there is nobody whom it could make room for."""
+        count = len(self.arrivals)
+        return count > self.most or (self.size > self.most_bytes and count > 1)
+
+
+class Newcomers(Generic[Key]):
+    def __init__(self, bounds: NewcomerBounds) -> None:
+        self._bounds = bounds
+        self._all: _Crowd[Key] = _Crowd(bounds.of_all)
+        self._clients: dict[str, _Crowd[Key]] = {}
+        self._groups: dict[str, _Crowd[Key]] = {}
+        self._too_large: list[_Crowd[Key]] = []  # perhaps; the last one is looked at first
+
+    def __len__(self) -> int:
+        return len(self._all.arrivals)
+
+    @property
+    def size(self) -> int:
+        return self._all.size
+
+    @property
+    def are_too_many(self) -> bool:
+        return bool(self._too_large)
+
+    def add(self, key: Key, newcomer: Newcomer) -> Arrival[Key]:
+        """Costs 2 us. Tried: the keys themselves in the crowds; to hash one takes 0.4 us. Bench: rebalance."""
+        client, group_id, size = newcomer
+        arrival = Arrival(key, newcomer)
+        of_client = self._clients.get(client)
+        if of_client is None:
+            of_client = self._clients[client] = _Crowd(self._bounds.of_client)
+        of_group = self._groups.get(group_id)
+        if of_group is None:
+            of_group = self._groups[group_id] = _Crowd(self._bounds.of_group)
+        for crowd in (self._all, of_group, of_client):
+            crowd.arrivals[arrival] = None
+            crowd.size += size
+            if len(crowd.arrivals) > crowd.most or crowd.size > crowd.most_bytes:
+                self._too_large.append(crowd)
+        return arrival
+
+    def remove(self, arrival: Arrival[Key]) -> None:
+        """It was heard of, or is gone."""
+        client, group_id, size = arrival.newcomer
+        for crowd in (self._all, self._groups[group_id], self._clients[client]):
+            del crowd.arrivals[arrival]
+            crowd.size -= size
+        if not self._groups[group_id].arrivals:
+            del self._groups[group_id]
+        if not self._clients[client].arrivals:
+            del self._clients[client]
+
+    def find_dispensable(self) -> Arrival[Key] | None:
+        """The one that has to go now; None where there is room for all."""
+        while self._too_large:
+            crowd = self._too_large[-1]
+            if crowd.is_too_large:
+                return next(iter(crowd.arrivals))
+            self._too_large.pop()
+        return None
