@@ -1,8 +1,8 @@
 """`make test` and `make interop`: in parts beside each other, since servers keep a test waiting for half of its time.
 
 `run_tests.py test` and `run_tests.py interop` run every part; with arguments behind they are plain pytest:
-`make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`. What each part took is said at the end; the slowest
-tests are in .cache/test-times.txt.
+`make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`. What each part took and which tests failed is
+said at the end; the slowest tests are in .cache/test-times.txt.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
     lines = sum_up(done, time.monotonic() - started)
     times_path.parent.mkdir(exist_ok=True)
     times_path.write_text("\n".join([time.strftime("%Y-%m-%d %H:%M"), *lines, *list_slowest(done)]) + "\n")
-    print(*lines, f"the slowest tests: {times_path}", sep="\n")
+    print(*lines, f"the slowest tests: {times_path}", *list_failures(done), sep="\n")
     return int(any(part.code for part in done.values()))
 
 
@@ -146,6 +146,17 @@ def list_slowest(parts: Mapping[str, Part]) -> list[str]:
     cases = [case for part in parts.values() for case in part.cases]
     slowest = sorted(cases, key=lambda case: -case.seconds)[:SLOWEST]
     return [f"{case.seconds:8.1f} s  {case.test}" for case in slowest]
+
+
+def list_failures(parts: Mapping[str, Part]) -> list[str]:
+    """The last that a run says, so that its end alone tells what has failed."""
+    failed = [f"failed: {case.test}: {why}" for part in parts.values() for case in part.cases for why in case.failures]
+    without_a_case = [
+        f"failed: {name}: exit code {part.code}, and no test that failed"
+        for name, part in parts.items()
+        if part.code and not any(case.failures for case in part.cases)
+    ]
+    return [*failed, *without_a_case]
 
 
 def show_time(seconds: float) -> str:

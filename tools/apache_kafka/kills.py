@@ -65,6 +65,8 @@ class JavaApplications:
             self._journal.unfinished.append("Java")
             self._process.kill()
         self._reader.join(GRACE_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process is not None

@@ -21,7 +21,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-# What a newcomer takes beside its names and what it has said: the member, its timer and its place here. Measured.
+# What a newcomer takes beside its names and what it has said: the member and its timer, 1,101 bytes measured, and about
+# 400 for its place here.
 OWN_SIZE = 1_500
 # The bytes that newcomers may take, for each that there may be. A client id can have 8,000 characters in a member id.
 BYTES_EACH = 8 * 1024

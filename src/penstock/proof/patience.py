@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
+
+# As the library's `logger`: a broker that is killed, or a producer that is fenced, is what the rounds are after, and
+# the library would complain of it on the console.
+UNHEARD = logging.getLogger("penstock.proof.unheard")
+UNHEARD.propagate = False
+UNHEARD.addHandler(logging.NullHandler())
 
 # A client must not give up while the broker is down: what is checked is what happens when it comes back.
 PATIENT: dict[str, Any] = {

@@ -364,9 +364,9 @@ async def _raise_producer_ids(own: SqliteStore, cluster: Store, node_id: int) ->
     mine = await _read_block(own)
     if mine is None:
         return
-    if await _read_block(cluster) is None:
+    node = await cluster.read(znodes.PRODUCER_ID_BLOCK)
+    if not _is_block(node):
         data = znodes.encode_producer_id_block(znodes.decode_producer_id_block(mine.data), node_id)
-        node = await cluster.read(znodes.PRODUCER_ID_BLOCK)
         try:
             await cluster.transaction([write_operation(znodes.PRODUCER_ID_BLOCK, node, data)])
         except StoreError as error:
@@ -378,7 +378,11 @@ async def _raise_producer_ids(own: SqliteStore, cluster: Store, node_id: int) ->
 async def _read_block(store: Store) -> Node | None:
     """None where nobody has claimed one."""
     node = await store.read(znodes.PRODUCER_ID_BLOCK)
-    return None if node is None or not znodes.decode_producer_id_block(node.data).size else node
+    return node if _is_block(node) else None
+
+
+def _is_block(node: Node | None) -> bool:
+    return node is not None and znodes.decode_producer_id_block(node.data).size > 0
 
 
 def _count(image: MetadataImage, node_id: int, *, was_finished: bool = False) -> Adopted:

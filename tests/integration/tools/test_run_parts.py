@@ -25,3 +25,4 @@ def test_times_are_written_and_the_run_fails_when_one_part_has_failed(
     assert "test_one.py::test_one\n" in written
     assert "test_two.py::test_two\n" in written
     assert "part two, tested meanwhile:" in said
+    assert said.splitlines()[-1].endswith("test_two.py::test_two: ValueError")

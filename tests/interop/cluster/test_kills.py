@@ -28,7 +28,7 @@ def run_rounds(directory: Path, rounds: int, period_s: float, away_s: float) -> 
 
 @pytest.mark.timeout(280)
 def test_applications_see_no_error_and_no_wait_that_kafka_does_not_have(tmp_path: Path) -> None:
-    run_rounds(tmp_path, 2, period_s=15.0, away_s=6.0)
+    run_rounds(tmp_path, 2, period_s=12.0, away_s=5.0)
 
 
 @pytest.mark.soak

@@ -31,3 +31,12 @@ def test_slowest_tests_of_all_parts_come_first() -> None:
 def test_only_the_slowest_are_listed_when_there_are_many() -> None:
     many = Part(0, 1.0, 1.0, [Case(f"t.py::test_{number}", number) for number in range(SLOWEST + 10)])
     assert len(run_tests.list_slowest({"many": many})) == SLOWEST
+
+
+def test_failures_are_named_with_their_first_line_and_so_is_a_part_that_failed_without_one() -> None:
+    failed = Part(1, 1.0, 1.0, [Case("t.py::test_a", 1.0), Case("t.py::test_b", 1.0, ("ValueError: 7", "at its end"))])
+    assert run_tests.list_failures({"good": PARTS["short"], "bad": failed, "killed": Part(-9, 1.0, 1.0, ())}) == [
+        "failed: t.py::test_b: ValueError: 7",
+        "failed: t.py::test_b: at its end",
+        "failed: killed: exit code -9, and no test that failed",
+    ]

@@ -44,12 +44,12 @@ def produce_single(
     refused = context.session.refused_writes
     if refused is not None and refused.kept:
         return None  # one of them may be missing before this one
-    new_producers = broker.quotas.new_producers
     if partition.leading is not None and acks == ALL_REPLICAS:
         return None  # it has to wait for its followers
     size = len(records)
     if size < HEADER_SIZE or records[FLAGS_POSITION] & SPECIAL_FLAGS or read_batch_size(records) != size:
         return None
+    new_producers = broker.quotas.new_producers
     if new_producers.is_owed and is_new(partition.log.producers, records):
         return None  # its user may have to wait
     if not broker.authorizer.is_allowed(context, _WRITE, _TOPIC, topic):

@@ -6,7 +6,6 @@ Each client runs in a thread of its own for the whole run, and records what it w
 
 from __future__ import annotations
 
-import logging
 import random
 import sys
 import threading
@@ -15,16 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.proof.patience import PATIENT
+from penstock.proof.patience import PATIENT, UNHEARD
 from penstock.proof.recorder import Recorder
 from penstock.testing.history import Where
 
 # A client may go on for this long after the end was asked for, to learn what became of its last operation.
 _GRACE_S = 30.0
-# Being fenced is what some of these clients are after; the library would report it as fatal on the console.
-_UNHEARD = logging.getLogger("penstock.testing.history")
-_UNHEARD.propagate = False
-_UNHEARD.addHandler(logging.NullHandler())
 _DAWDLING_S = (0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.3, 1.5)
 
 
@@ -61,7 +56,7 @@ class Client(threading.Thread):
             "bootstrap.servers": setting.servers,
             **PATIENT,
             **setting.library,
-            "logger": _UNHEARD,
+            "logger": UNHEARD,
         }
         self.random = random.Random(f"{setting.seed} {name}")
         self.ending = threading.Event()

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,21 +16,21 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from penstock.client.retrying import Outlook, Retrying, RetryPolicy
 from penstock.proof.kills.journal import Journal
+from penstock.proof.patience import UNHEARD
 
 REPLICAS = 3
 TOPIC_CONFIG = {"min.insync.replicas": "2"}
 # Has records before the first kill.
 READ_TOPIC = "read"
 COPY_TOPIC = "copied"
-_RETRY_S = 0.1
+# Until the end is asked for.
+_TRYING = RetryPolicy(math.inf, 0.1, 0.1)
 _PAUSE_S = 0.05
 _TIMEOUT_S = 60.0
 # After the end was asked for: whoever is in the middle of something may end it.
 GRACE_S = 30.0
-_UNHEARD = logging.getLogger("penstock.proof.kills")
-_UNHEARD.propagate = False
-_UNHEARD.addHandler(logging.NullHandler())
 
 _numbers = itertools.count(1)
 
@@ -56,21 +56,16 @@ class Application(threading.Thread):
     def run(self) -> None:
         while not self._ending.wait(_PAUSE_S):
             began = time.monotonic()
-            while not self._attempt():
-                if self._ending.wait(_RETRY_S):
-                    return
+            try:
+                Retrying(_TRYING).run(self._begin, (KafkaException, TimeoutError), self._judge)
+            except (KafkaException, TimeoutError):
+                return  # the end was asked for
             self._journal.note_wait(self.name, time.monotonic() - began)
 
-    def _attempt(self) -> bool:
-        try:
-            self._begin()
-        except KafkaException as error:
-            self._journal.note_error(self.name, error.args[0].name())
-            return False
-        except TimeoutError as error:
-            self._journal.note_error(self.name, str(error))
-            return False
-        return True
+    def _judge(self, error: Exception) -> Outlook:
+        is_of_library = isinstance(error, KafkaException)
+        self._journal.note_error(self.name, error.args[0].name() if is_of_library else str(error))
+        return Outlook.FINAL if self._ending.is_set() else Outlook.PASSING
 
 
 def librdkafka_applications(servers: str, journal: Journal) -> Sequence[Application]:
@@ -85,7 +80,7 @@ def librdkafka_applications(servers: str, journal: Journal) -> Sequence[Applicat
 
 
 def _settings(servers: str) -> dict[str, Any]:
-    return {"bootstrap.servers": servers, "logger": _UNHEARD}
+    return {"bootstrap.servers": servers, "logger": UNHEARD}
 
 
 def prepare(servers: str, records: int = 10) -> None:
