@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from penstock.cluster.controller.upkeep import INSPECTION_S
 from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SUPPORTED, LevelRange
 from penstock.cluster.metadata import NO_DISKS, Disks, Metadata
 from penstock.cluster.store.interface import Store, TransactionLimit
@@ -33,12 +34,22 @@ class TestBroker:
         self.metadata: Metadata
 
     async def start(
-        self, *, previous_epoch: int | None = None, takeover_s: float = 0.0, disks: Disks = NO_DISKS
+        self,
+        *,
+        previous_epoch: int | None = None,
+        takeover_s: float = 0.0,
+        disks: Disks = NO_DISKS,
+        inspection_s: float = INSPECTION_S,
     ) -> TestBroker:
         broker = config(node_id=str(self.node_id))
         self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id), levels=self._levels)
         await self.metadata.join(
-            ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s, disks=disks
+            ENDPOINTS,
+            FixedClock(),
+            previous_epoch=previous_epoch,
+            takeover_s=takeover_s,
+            disks=disks,
+            inspection_s=inspection_s,
         )
         return self
 

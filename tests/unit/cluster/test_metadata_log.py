@@ -31,7 +31,7 @@ from tests.unit.cluster.brokers import WITH_NODES, TestBroker, agreed, emptied, 
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
 
 ZOOKEEPER = TransactionLimit(512 * 1024, 2_000)
-SMALL = TransactionLimit(512 * 1024, 20)
+SMALL = TransactionLimit(512 * 1024, 22)
 
 
 class CrashingStore(MemoryStore):

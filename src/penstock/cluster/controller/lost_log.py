@@ -21,6 +21,7 @@ import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from penstock.cluster.controller.log_inspection import is_complete
 from penstock.cluster.controller.mending import MARGIN, derived_operations, write_operation
 from penstock.cluster.controller.snapshots import presence, remove_snapshot, write_parts
 from penstock.cluster.deltas.encoding import decode_delta
@@ -55,7 +56,7 @@ async def mend_log(store: Store, fence: Check, image: MetadataImage, highest_lev
     numbers = set() if node is None else await _delta_numbers(store)
     position = decode_position(node.data, highest_level) if node is not None and _is_readable(node) else None
     if image.metadata_level >= SNAPSHOT_LEVEL:
-        if position is None or (position.number >= image.number and not await _is_whole(store, position, numbers)):
+        if position is None or (position.number >= image.number and not await is_complete(store, position, numbers)):
             await _remember(store, fence, image, node, position, numbers, highest_level)
         return
     if position is not None and position.number >= image.number:
@@ -110,14 +111,6 @@ async def _begin_anew(store: Store, fence: Check, image: MetadataImage, node: No
     await store.transaction([fence, CompareAndSet(znodes.LOG, data, stored.version)])
 
 
-async def _is_whole(store: Store, position: LogPosition, numbers: Collection[int]) -> bool:
-    mark = position.snapshot
-    if mark is None or _first_of_run(numbers, position.number) > mark.number + 1:
-        return False
-    paths = [znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count)]
-    return None not in await store.read_many(paths)
-
-
 async def _remember(
     store: Store,
     fence: Check,
@@ -160,7 +153,7 @@ async def _position_by_snapshot(
     marks = [decode_mark(node.data) for node in nodes if node is not None]
     for mark in sorted((mark for mark in marks if mark is not None), reverse=True):
         position = LogPosition(newest, _first_of_run(numbers, newest), snapshot=mark)
-        if mark.number <= newest and await _is_whole(store, position, numbers):
+        if mark.number <= newest and await is_complete(store, position, numbers):
             deltas = await read_deltas(store, newest - 1, newest, highest_level)
             if deltas:
                 (delta,) = deltas
@@ -197,11 +190,12 @@ async def _newest_position(store: Store, numbers: Collection[int], highest_level
 
 
 def _is_readable(node: Node) -> bool:
-    """Empty is the position of a new cluster, and of no other. A format that is too new is not damage: it is told when
-    the position is read.
+    """Empty is the position of a new cluster, and of no other; from `SNAPSHOT_LEVEL` on that one names a snapshot. A
+    format that is too new is not damage: it is told when the position is read.
     """
     try:
-        return bool(node.data) and decode_position(node.data, _EVERY_LEVEL).number > 0
+        position = decode_position(node.data, _EVERY_LEVEL)
+        return bool(node.data) and (position.number > 0 or position.snapshot is not None)
     except StoreError:
         return False
 

@@ -131,6 +131,10 @@ class Office:
         """False where somebody else has deleted or overwritten the log's position. Raises StoreError."""
         return await self.writer.has_its_log()
 
+    def give_up(self) -> None:
+        """Where the log is damaged: whoever is elected next writes it anew."""
+        self._fenced(self)
+
     def close(self) -> None:
         self.is_open = False
 

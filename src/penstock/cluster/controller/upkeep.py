@@ -1,6 +1,7 @@
-"""What follows on the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots.
+"""What follows on the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots. Now and
+then it looks whether the log is still as it was written.
 
-One task does both, behind the changes. No change waits for it, and nothing is lost where it is cut short.
+One task does it all, behind the changes. No change waits for it, and nothing is lost where it is cut short.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from penstock.cluster.controller.log_inspection import is_damaged
 from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.picture import Picture
 from penstock.cluster.controller.snapshots import is_due, remove_snapshots, write_snapshot
@@ -22,31 +24,47 @@ logger = logging.getLogger(__name__)
 
 # Between two attempts at a store that refuses.
 _RETRY_S = 0.5
+# Between two looks at the log, each of which reads what a broker reads that starts.
+INSPECTION_S = 60.0
 
 
 class Upkeep:
     """Begins with an office, and ends with `stop` or when the office is closed."""
 
-    def __init__(self, store: Store, office: Office, publisher: Publisher) -> None:
+    def __init__(self, store: Store, office: Office, publisher: Publisher, inspection_s: float) -> None:
         self._store = store
         self._office = office
         self._publisher = publisher
+        self._inspection_s = inspection_s
         self._picture: Picture | None = None
         self._is_checked = False
+        self._is_inspection_due = False
         self._tidied: SnapshotMark | None = None  # what the position named when others were last removed
         self._complaint = ""
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._end = publisher.subscribe(Subscription(self._published, None, None, None))
+        self._timer: asyncio.TimerHandle | None = None
         self._wake()
+        self._rest()
 
     def stop(self) -> None:
         self._end()
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
 
     def _published(self, _old: MetadataImage, _new: MetadataImage) -> None:
         self._wake()
+
+    def _rest(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._inspection_s, self._inspect)
+
+    def _inspect(self) -> None:
+        self._is_inspection_due = True
+        self._wake()
+        self._rest()
 
     def _wake(self) -> None:
         self._woken.set()
@@ -87,6 +105,11 @@ class Upkeep:
             self._is_checked = True
             await self._picture.draw(drawn)
         await self._keep_snapshots(image)
+        if self._is_inspection_due:
+            self._is_inspection_due = False
+            writer = self._office.writer
+            if await is_damaged(self._store, fence, writer.position, writer.highest_level):
+                self._office.give_up()
 
     async def _keep_snapshots(self, image: MetadataImage) -> None:
         writer, fence = self._office.writer, self._office.term.fence
