@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.cluster.controller.mending import write_operation
 from penstock.cluster.controller.snapshots import presence, write_snapshot
 from penstock.cluster.deltas.delta import Delta, difference
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
@@ -148,7 +149,7 @@ class Writer:
         if change.risen_from is not None:
             mark = await write_snapshot(self._store, self._fence, change.risen_from, None)
             position = position._replace(snapshot=mark, size=len(change.data))
-            operations = [await self._begin_picture(change.risen_from.number)]
+            operations = await self._begin_picture(change.risen_from.number, change.image.metadata_level)
         whole = self._log_operations(position, change, operations)
         if change.operations and not fits(whole, self._store.transaction_limit):
             position = position._replace(is_unwritten=True)
@@ -173,11 +174,11 @@ class Writer:
             position = position._replace(snapshot=self.offered.mark, size=position.size - self.offered.size)
         return next_position(position, delta.controller_id, delta.controller_epoch, len(change.data))
 
-    async def _begin_picture(self, number: int) -> Operation:
-        """The nodes show the image from before the rise as a whole."""
-        data = znodes.encode_picture(number)
-        is_there = await self._store.read(znodes.PICTURE) is not None
-        return CompareAndSet(znodes.PICTURE, data) if is_there else Create(znodes.PICTURE, data)
+    async def _begin_picture(self, number: int, level: int) -> list[Operation]:
+        """The nodes show the image from before the rise as a whole, but for the level: see `mending`."""
+        wanted = {znodes.PICTURE: znodes.encode_picture(number), znodes.FEATURES: znodes.encode_features(level)}
+        nodes = await self._store.read_many(list(wanted))
+        return [write_operation(path, node, wanted[path]) for path, node in zip(wanted, nodes, strict=True)]
 
     async def is_made(self, change: Change) -> bool:
         """After a write of unknown outcome. Raises StoreError as long as it cannot be told, and BAD_VERSION when
