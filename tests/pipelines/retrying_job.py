@@ -41,8 +41,9 @@ def main(bootstrap: str, topic: str) -> None:
     spark = builder.config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     rows = spark.range(0, 100, 1, 2).selectExpr("CAST(id AS STRING) AS value")
-    done = rows.mapInArrow(write_and_fail_once, f"{RESULT_SCHEMA}, attempt int").orderBy("task").collect()
+    done = rows.mapInArrow(write_and_fail_once, f"{RESULT_SCHEMA}, attempt int").collect()
     spark.stop()
+    done.sort(key=lambda written: int(written.task))
     print(json.dumps({"attempts": [each.attempt for each in done], "was_there": [each.was_there for each in done]}))
 
 
