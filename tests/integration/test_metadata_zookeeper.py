@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+
+import pytest
 
 from penstock.cluster.decisions.decision import NewTopic, TopicSelector
 from penstock.cluster.loading import load_image
@@ -13,9 +16,9 @@ from penstock.testing.processes import ZooKeeperProcess
 from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.stores import Opener, zookeeper_opener
 from tests.integration.zookeeper import own_settings, settings_for
-from tests.unit.cluster.brokers import until
+from tests.unit.cluster.brokers import emptied, eventually, until
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
-from tests.unit.cluster.test_large_nodes import create_acls
+from tests.unit.cluster.test_large_nodes import ACL_NODE, TOPIC, create_acls
 
 
 async def joined(opener: Opener, node_id: int) -> tuple[Store, Metadata]:
@@ -52,7 +55,7 @@ def test_brokers_follow_large_changes_and_another_takes_over_when_the_controller
         leader = second if second.is_controller else third
         await leader.delete_topics([TopicSelector("large")])
         await agreed(second, third)
-        assert await second_store.children("/brokers/topics") == []
+        await emptied(second_store, "/brokers/topics")
         for store, metadata in ((second_store, second), (third_store, third)):
             await metadata.close()
             await store.close()
@@ -61,12 +64,14 @@ def test_brokers_follow_large_changes_and_another_takes_over_when_the_controller
 
 
 def test_changes_go_on_when_nodes_and_decisions_are_larger_than_a_transaction(zookeeper: ZooKeeperProcess) -> None:
-    """8,000 ACLs in one node, and 14,000 partitions that a broker leaves."""
+    """20,000 ACLs of one topic, which no node can hold, and 14,000 partitions that a broker leaves."""
     opener = zookeeper_opener(own_settings(zookeeper, session_timeout_ms=10_000))
 
     async def main() -> None:
         (first_store, first), (second_store, second) = [await joined(opener, node_id) for node_id in (1, 2)]
-        assert {result.code for result in await create_acls(first, 8_000)} == {ErrorCode.NONE}
+        for count in (10_000, 20_000):
+            codes = {result.code for result in await create_acls(first, 10_000, first=count - 10_000)}
+            assert (codes, len(first.image.security.acls[TOPIC])) == ({ErrorCode.NONE}, count)
         for name in ("a", "b"):
             (result,) = await first.create_topics([NewTopic(name, 7_000, 2)])
             assert result.code is ErrorCode.NONE
@@ -82,6 +87,52 @@ def test_changes_go_on_when_nodes_and_decisions_are_larger_than_a_transaction(zo
         await first_store.close()
 
     asyncio.run(main())
+
+
+def test_brokers_agree_and_tools_see_the_truth_when_kafkas_old_tools_have_written_nodes(
+    zookeeper: ZooKeeperProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with --zookeeper: a topic, rights, and other settings of a topic that is ours."""
+    opener = zookeeper_opener(own_settings(zookeeper))
+
+    async def main() -> None:
+        first_store, first = await joined(opener, 1)
+        await first.create_topics([NewTopic("ours", 2, 1)])
+        await create_acls(first, 2)
+        before = first.image
+        await until_read(first_store, ACL_NODE, lambda data: data.count(b"User:") == 2)
+        rights, settings = [await first_store.read(path) for path in (ACL_NODE, "/config/topics/ours")]
+        assert rights is not None
+        assert settings is not None
+        kafkas = b'{"version":2,"partitions":{"0":[1]},"adding_replicas":{},"removing_replicas":{}}'
+        await first_store.create("/brokers/topics/foreign", kafkas)
+        await first_store.create("/kafka-acl/Topic/foreign", rights.data)
+        await first_store.compare_and_set(ACL_NODE, rights.data.replace(b"User:", b"User:bob"), None)
+        await first_store.compare_and_set("/config/topics/ours", b'{"version":1,"config":{"retention.ms":"1"}}', None)
+        await first_store.compare_and_set("/brokers/topics/ours", b'{"vers', None)
+        second_store, second = await joined(opener, 2)
+        await agreed(first, second)
+        assert second.image.topics.keys() == {"ours"}
+        assert (second.image.topics, second.image.security) == (first.image.topics, before.security)
+        await first.close()
+        await first_store.close()
+        await until(lambda: second.is_controller)
+        await until_read(second_store, ACL_NODE, lambda data: data == rights.data)
+        await until_read(second_store, "/config/topics/ours", lambda data: data == settings.data)
+        await until_read(second_store, "/brokers/topics/ours", lambda data: b"topic_id" in data)
+        await second.close()
+        await second_store.close()
+
+    asyncio.run(main())
+    assert "/brokers/topics/foreign. Nothing counts that is written past the brokers. Use kafka-topics" in caplog.text
+
+
+async def until_read(store: Store, path: str, is_wanted: Callable[[bytes], bool]) -> None:
+    async def is_there() -> bool:
+        node = await store.read(path)
+        return node is not None and is_wanted(node.data)
+
+    await eventually(is_there)
 
 
 def test_broker_starts_even_so_when_the_connection_breaks_while_it_loads_the_metadata(

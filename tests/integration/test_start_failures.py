@@ -99,7 +99,7 @@ def _truncate(data_dir: Path) -> None:
 
 def _break_a_node(data_dir: Path) -> None:
     with sqlite3.connect(data_dir / DATABASE) as database:
-        database.execute("UPDATE node SET data = X'7B' WHERE path = '/feature'")
+        database.execute("UPDATE node SET data = X'7B' WHERE path = '/penstock/log/0000000001'")
     database.close()
 
 
@@ -124,7 +124,7 @@ def _change_the_cluster(data_dir: Path) -> None:
     [
         (_overwrite, DATABASE),
         (_truncate, DATABASE),
-        (_break_a_node, "/feature"),
+        (_break_a_node, "/penstock/log/0000000001"),
         (_make_it_anothers, DATABASE),
         (_break_the_properties, "meta.properties"),
         (_change_the_cluster, "cluster"),

@@ -15,6 +15,8 @@ FEATURE = "penstock.metadata"
 FIRST_LEVEL = 1
 # From here on deltas hold what concerns security.
 SECURITY_LEVEL = 2
+# From here on the log and snapshots of the image are the truth, and Kafka's nodes are a picture of it (ADR 31).
+SNAPSHOT_LEVEL = 3
 
 
 class LevelRange(NamedTuple):
@@ -26,4 +28,4 @@ class LevelRange(NamedTuple):
 
 
 # What this version knows. A new format raises the second number and adds to `encode_delta` how the former is written.
-SUPPORTED = LevelRange(FIRST_LEVEL, SECURITY_LEVEL)
+SUPPORTED = LevelRange(FIRST_LEVEL, SNAPSHOT_LEVEL)

@@ -1,8 +1,12 @@
 """Reads the metadata image from a store.
 
-The nodes are not read at one moment, and a change may be made meanwhile. So the position of the log is read before and
-after. Where it moved, the deltas in between are replayed: they hold whole values, so whatever was read of them already
-comes out right. A node that is missing then is a race. It is damage where the log stood still.
+From `SNAPSHOT_LEVEL` on that is the snapshot that the log's position names, and the deltas behind it. Nothing else in
+the store counts. Where the position names another snapshot by the time that the parts are read, all is read again.
+
+Below that level Kafka's nodes are read. They are not read at one moment, and a change may be made meanwhile. So the
+position of the log is read before and after. Where it moved, the deltas in between are replayed: they hold whole
+values, so whatever was read of them already comes out right. A node that is missing then is a race. It is damage where
+the log stood still.
 """
 
 from __future__ import annotations
@@ -15,9 +19,10 @@ from typing import NamedTuple
 
 from penstock.cluster.deltas.delta import Delta, replay
 from penstock.cluster.deltas.encoding import decode_delta
-from penstock.cluster.deltas.position import LogPosition, decode_position
+from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position
+from penstock.cluster.foreign_nodes import is_broker_name, warn_of_ignored
 from penstock.cluster.image import MetadataImage, Settings, TopicImage
-from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
+from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Node, Store, StoreError, StoreErrorKind
@@ -55,30 +60,73 @@ async def load(store: Store, highest_level: int = SUPPORTED.highest) -> Loaded:
     """Everything in the store. Raises StoreError(CORRUPT) when a node is missing or cannot be understood."""
     for _ in range(_ATTEMPTS):
         before = (await read_position(store, highest_level)).position
-        read = await _read_nodes(store)
-        after = await read_position(store, highest_level)
-        # The nodes of a delta that is not written whole are overlaid with it.
-        newest = before.number - before.is_unwritten
-        deltas = await read_deltas(store, newest, after.position.number, highest_level)
-        if deltas is None:
-            continue
-        image = read.image
-        for delta in deltas:
-            image = _replayed(image, delta)
-        lost = _lost_topics(read, image, deltas)
-        if lost and not deltas:
-            raise StoreError(StoreErrorKind.CORRUPT, lost[0], "the node is missing, though others refer to it")
-        if not lost:
-            position = after.position
-            image = replace(
-                image,
-                number=position.number,
-                controller_id=position.controller_id,
-                controller_epoch=position.controller_epoch,
-            )
-            return Loaded(image, after)
+        if before.snapshot is None:
+            loaded = await _load_nodes(store, before, highest_level)
+        else:
+            loaded = await _load_snapshot(store, before.snapshot, highest_level)
+        if loaded is not None:
+            return loaded
     detail = f"the metadata changed faster than it could be read, {_ATTEMPTS} times"
     raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.LOG, detail)
+
+
+async def _load_nodes(store: Store, before: LogPosition, highest_level: int) -> Loaded | None:
+    """None where the log has moved by too much since the position before."""
+    read = await _read_nodes(store)
+    after = await read_position(store, highest_level)
+    if after.position.snapshot is not None:  # the level has risen: nodes may be older than the log from here on
+        return None
+    # The nodes of a delta that is not written whole are overlaid with it.
+    newest = before.number - before.is_unwritten
+    deltas = await read_deltas(store, newest, after.position.number, highest_level)
+    if deltas is None:
+        return None
+    image = replayed(read.image, deltas)
+    lost = _lost_topics(read, image, deltas)
+    if lost and not deltas:
+        raise StoreError(StoreErrorKind.CORRUPT, lost[0], "the node is missing, though others refer to it")
+    if image.metadata_level >= SNAPSHOT_LEVEL:
+        detail = f"the cluster's metadata has level {image.metadata_level}, and the log is not there"
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
+    return None if lost else _at(image, after)
+
+
+async def _load_snapshot(store: Store, mark: SnapshotMark, highest_level: int) -> Loaded | None:
+    """None where the position names another snapshot by now."""
+    paths = [znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count)]
+    cluster_id, *nodes = await store.read_many([znodes.CLUSTER_ID, *paths])
+    after = await read_position(store, highest_level)
+    deltas = await read_deltas(store, mark.number, after.position.number, highest_level)
+    missing = next((path for path, node in zip(paths, nodes, strict=True) if node is None), None)
+    if missing is not None or deltas is None:
+        # Nothing goes before the position names another snapshot, so who finds the same one has not missed a race.
+        if (await read_position(store, highest_level)).position.snapshot == mark:
+            detail = "the node is missing, though the log needs it"
+            raise StoreError(StoreErrorKind.CORRUPT, missing or znodes.delta_path(mark.number + 1), detail)
+        return None
+    if cluster_id is None:
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
+    empty = MetadataImage(znodes.decode_cluster_id(cluster_id.data))
+    parts = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
+    image = await asyncio.to_thread(_replay_snapshot, empty, parts, deltas, highest_level)
+    return _at(image, after)
+
+
+def _replay_snapshot(
+    empty: MetadataImage, parts: Sequence[tuple[str, bytes]], deltas: Sequence[Delta], highest_level: int
+) -> MetadataImage:
+    return replayed(empty, [*_decode_deltas(parts, highest_level), *deltas])
+
+
+def _at(image: MetadataImage, stored: StoredPosition) -> Loaded:
+    position = stored.position
+    image = replace(
+        image,
+        number=position.number,
+        controller_id=position.controller_id,
+        controller_epoch=position.controller_epoch,
+    )
+    return Loaded(image, stored)
 
 
 async def read_position(store: Store, highest_level: int = SUPPORTED.highest) -> StoredPosition:
@@ -154,7 +202,9 @@ async def _read_nodes(store: Store) -> _Read:
 
 
 async def _load_broker_configs(store: Store) -> tuple[Settings, dict[int, Settings]]:
-    names = await store.children(znodes.BROKER_CONFIGS)
+    present = await store.children(znodes.BROKER_CONFIGS)
+    names = [name for name in present if name == znodes.DEFAULT_ENTITY or is_broker_name(name)]
+    warn_of_ignored([f"{znodes.BROKER_CONFIGS}/{name}" for name in present if name not in names])
     paths = [f"{znodes.BROKER_CONFIGS}/{name}" for name in names]
     settings = await _load_settings(store, paths)
     by_name = dict(zip(names, settings, strict=True))
@@ -192,6 +242,9 @@ async def _load_topics(store: Store) -> tuple[dict[str, TopicImage], dict[TopicI
     nodes = await store.read_many([znodes.topic_path(name) for name in names])
     # Gone since their names were read: nothing refers to them.
     present = {name: node for name, node in zip(names, nodes, strict=True) if node is not None}
+    foreign = await _foreign_topics(store, present)
+    warn_of_ignored([znodes.topic_path(name) for name in foreign])
+    present = {name: node for name, node in present.items() if name not in foreign}
     configs = await _load_settings(store, [znodes.topic_config_path(name) for name in present])
     assignments = {name: znodes.decode_topic(name, node.data) for name, node in present.items()}
     paths = {
@@ -201,6 +254,20 @@ async def _load_topics(store: Store) -> tuple[dict[str, TopicImage], dict[TopicI
     states = await store.read_many([path for each in paths.values() for path in each])
     # In a thread: a broker that missed much loads while it serves, and each partition takes some 10 us.
     return await asyncio.to_thread(_build_topics, assignments, configs, paths, iter(states))
+
+
+async def _foreign_topics(store: Store, nodes: Mapping[str, Node]) -> set[str]:
+    """Topics that a tool made and not this cluster: the node cannot be understood, and nobody has made partitions for
+    it. With partitions it may be one of ours that is damaged.
+    """
+    unread = []
+    for name, node in nodes.items():
+        try:
+            znodes.decode_topic(name, node.data)
+        except StoreError:
+            unread.append(name)
+    partitions = await store.read_many([znodes.partitions_path(name) for name in unread]) if unread else []
+    return {name for name, node in zip(unread, partitions, strict=True) if node is None}
 
 
 def _build_topics(

@@ -20,6 +20,7 @@ from penstock.cluster.answering import answered
 from penstock.cluster.controller.member import Member, Rules
 from penstock.cluster.controller.office import Decide, Office
 from penstock.cluster.controller.registration import ensure_cluster
+from penstock.cluster.controller.upkeep import INSPECTION_S
 from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
 from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
@@ -164,12 +165,13 @@ class Metadata:
         previous_epoch: int | None = None,
         takeover_s: float = 0.0,
         disks: Disks = NO_DISKS,
+        inspection_s: float = INSPECTION_S,
     ) -> None:
         """Registers the broker, and makes it the controller if there is none. Returns when the image has the broker.
 
         `endpoints` are what clients are told. `previous_epoch` is the broker's epoch in the mark of a clean shutdown:
         None where the logs were not closed properly, -1 where an earlier version wrote the mark. `takeover_s`: see
-        `Member.join`. Raises StoreError.
+        `Member.join`. `inspection_s` is the time between two looks of a controller at its log. Raises StoreError.
         """
         identity, image = self.config.identity, self.image
         epoch = -1 if previous_epoch is None else previous_epoch
@@ -191,6 +193,7 @@ class Metadata:
             self._metrics,
             self.levels,
             self.restoration_id,
+            inspection_s,
         )
         self._clock = clock
         self._member = Member(self._store, self.publisher, broker, clock, rules)

@@ -58,7 +58,7 @@ _CARRIED = {
     "/brokers": {"ids", "seqid", "topics"},
     "/cluster": {"id"},
     "/config": {"brokers", "groups", "topics"},
-    "/penstock": {"adoption", "brokers", "log"},
+    "/penstock": {"adoption", "brokers", "log", "picture", "snapshots"},
 }
 
 

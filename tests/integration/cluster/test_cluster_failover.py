@@ -205,7 +205,8 @@ def test_topics_are_made_and_brokers_stop_when_a_stranger_has_deleted_what_the_c
             eventually(partial(are_there, client, paths), f"{paths} are there again")
         client.delete("/controller")
         client.create("/controller", b"{}", ephemeral=True)  # as long as the stranger stays, nobody is elected
-        eventually(lambda: problems_of(cluster) == ["controller-silent"], "the broker that was the controller is none")
+        # Brokers that were just registered anew may still be out of sync, and without a controller they stay so.
+        eventually(lambda: "controller-silent" in problems_of(cluster), "the broker that was the controller is none")
     eventually(lambda: not problems_of(cluster), "a controller is elected")
     controller, began = cluster.controller_id(), time.monotonic()
     cluster.stop_broker(controller)

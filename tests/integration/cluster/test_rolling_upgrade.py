@@ -13,7 +13,13 @@ from penstock.cluster.levels import FEATURE, LevelRange
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.proof.cluster.builds import make_build_after, make_build_with_one_level, run_by, unpack_build_before
+from penstock.proof.cluster.builds import (
+    LEVEL_AFTER,
+    make_build_after,
+    make_build_with_one_level,
+    run_by,
+    unpack_build_before,
+)
 from penstock.server.broker_server import BrokerServer
 from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.clients.cli_runner import Cli, Result
@@ -109,9 +115,9 @@ def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_repla
                 broker.environment = run_by(after)
                 broker.start()
                 cli.run("cluster", "restart", "--wait", str(node_id))
-                assert levels_known(cli) == [2] * node_id + [1] * (3 - node_id)
+                assert levels_known(cli) == [LEVEL_AFTER] * node_id + [1] * (3 - node_id)
                 if node_id == 1:
                     assert cli.try_run("cluster", "upgrade").code == 1
-            assert f"{FEATURE} has risen from 1 to 2" in cli.run("cluster", "upgrade").err
+            assert f"{FEATURE} has risen from 1 to {LEVEL_AFTER}" in cli.run("cluster", "upgrade").err
             cli.run("topics", "create", "after", "--partitions", "3", "--replication-factor", "3")
         check(application)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
-from penstock.cluster.levels import SUPPORTED, LevelRange
+from penstock.cluster.controller.upkeep import INSPECTION_S
+from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SUPPORTED, LevelRange
 from penstock.cluster.metadata import NO_DISKS, Disks, Metadata
-from penstock.cluster.store.interface import TransactionLimit
+from penstock.cluster.store.interface import Store, TransactionLimit
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
 
 TIMEOUT_MS = 300
+# Of a version that loads Kafka's nodes.
+WITH_NODES = LevelRange(FIRST_LEVEL, SECURITY_LEVEL)
 
 
 class TestBroker:
@@ -31,12 +34,22 @@ class TestBroker:
         self.metadata: Metadata
 
     async def start(
-        self, *, previous_epoch: int | None = None, takeover_s: float = 0.0, disks: Disks = NO_DISKS
+        self,
+        *,
+        previous_epoch: int | None = None,
+        takeover_s: float = 0.0,
+        disks: Disks = NO_DISKS,
+        inspection_s: float = INSPECTION_S,
     ) -> TestBroker:
         broker = config(node_id=str(self.node_id))
         self.metadata = await Metadata.load(self.store, broker, choices=choices(self.node_id), levels=self._levels)
         await self.metadata.join(
-            ENDPOINTS, FixedClock(), previous_epoch=previous_epoch, takeover_s=takeover_s, disks=disks
+            ENDPOINTS,
+            FixedClock(),
+            previous_epoch=previous_epoch,
+            takeover_s=takeover_s,
+            disks=disks,
+            inspection_s=inspection_s,
         )
         return self
 
@@ -45,9 +58,35 @@ class TestBroker:
         await self.store.close()
 
 
-async def started(tree: MemoryTree, *node_ids: int, limit: TransactionLimit | None = None) -> list[TestBroker]:
+async def started(
+    tree: MemoryTree, *node_ids: int, limit: TransactionLimit | None = None, levels: LevelRange = SUPPORTED
+) -> list[TestBroker]:
     """The first of them is the controller."""
-    return [await TestBroker(tree, node_id, limit).start() for node_id in node_ids]
+    return [await TestBroker(tree, node_id, limit, levels).start() for node_id in node_ids]
+
+
+async def opened_with_nodes(store: Store) -> Metadata:
+    """Of broker 1."""
+    metadata = await Metadata.load(store, config(), choices=choices(), levels=WITH_NODES)
+    await metadata.join(ENDPOINTS, FixedClock())
+    return metadata
+
+
+async def emptied(store: Store, *paths: str) -> None:
+    """Until nothing is below the nodes: from `SNAPSHOT_LEVEL` on they follow behind a change."""
+
+    async def is_empty() -> bool:
+        return not any([await store.children(path) for path in paths])
+
+    await eventually(is_empty)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            if await condition():
+                return
+            await asyncio.sleep(0.005)
 
 
 async def until(condition: Callable[[], bool]) -> None:

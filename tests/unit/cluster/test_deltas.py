@@ -41,8 +41,8 @@ def test_delta_is_refused_when_a_partition_in_between_is_missing() -> None:
 
 def test_reader_is_told_to_update_when_the_format_is_newer() -> None:
     value = json.loads(zlib.decompress(encode_delta(Delta(1, "id", 1, 1))))
-    newer = zlib.compress(json.dumps({**value, "format": 3}).encode())
-    with pytest.raises(StoreError, match=r"in format 3, .* reads format 2: update this broker") as error:
+    newer = zlib.compress(json.dumps({**value, "format": 4}).encode())
+    with pytest.raises(StoreError, match=r"in format 4, .* reads format 3: update this broker") as error:
         decode_delta("/penstock/log/0000000001", newer)
     assert error.value.kind is StoreErrorKind.CORRUPT
 

@@ -24,7 +24,7 @@ from penstock.cluster.store.interface import Check, StoreError, StoreErrorKind, 
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ErrorCode
-from tests.unit.cluster.brokers import TestBroker, agreed, started
+from tests.unit.cluster.brokers import TestBroker, agreed, emptied, started
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, cluster, config, run
 from tests.unit.cluster.test_metadata_log import ZOOKEEPER, CrashingStore
 
@@ -156,12 +156,12 @@ def test_requests_are_answered_when_their_changes_take_steps() -> None:
         names = [TopicSelector(topic.name) for topic in TOPICS]
         assert {result.code for result in await first.metadata.delete_topics(names)} == {ErrorCode.NONE}
         await agreed(first, second)
-        assert await second.store.children("/brokers/topics") == []
+        await emptied(second.store, "/brokers/topics")
 
     run(main())
 
 
-@pytest.mark.parametrize("allowed", range(1, 14, 2))
+@pytest.mark.parametrize("allowed", range(1, 5))
 def test_every_partition_begins_a_new_term_when_an_unclean_start_is_cut_short(allowed: int) -> None:
     """The broker may have lost records in each of them, also in those that the first start did not come to."""
 

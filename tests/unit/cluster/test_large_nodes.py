@@ -1,4 +1,6 @@
-"""Nodes and changes as large as they may be: what is accepted is written, and what cannot be written is refused."""
+"""Nodes and changes as large as they may be, where brokers load from nodes: what is accepted is written, and what
+cannot be written is refused.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_VALUE_BY
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.acls.index import Acl
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from tests.unit.cluster.brokers import TestBroker, agreed, started
-from tests.unit.cluster.harness import ENDPOINTS, FixedClock, broker, choices, config, run
+from tests.unit.cluster.brokers import WITH_NODES, TestBroker, agreed, opened_with_nodes, started
+from tests.unit.cluster.harness import broker, run
 from tests.unit.cluster.test_metadata_log import ZOOKEEPER, CrashingStore
 
 TOPIC = ResourcePattern(ResourceType.TOPIC, "orders", PatternType.LITERAL)
@@ -36,9 +38,11 @@ FEW_OPERATIONS = TransactionLimit(ZOOKEEPER.size, 200)
 ACL_NODE = "/kafka-acl/Topic/orders"
 
 
-async def create_acls(metadata: Metadata, count: int, name_length: int = 40) -> tuple[CreateAclResult, ...]:
+async def create_acls(
+    metadata: Metadata, count: int, name_length: int = 40, first: int = 0
+) -> tuple[CreateAclResult, ...]:
     """Of one topic."""
-    names = [f"User:{number:0{name_length}d}" for number in range(count)]
+    names = [f"User:{number:0{name_length}d}" for number in range(first, first + count)]
     acls = [Acl(TOPIC, AclEntry(name, "*", Operation.READ, Permission.ALLOW)) for name in names]
     return await metadata.security.apply(lambda security: decide_create_acls(security, acls))
 
@@ -60,7 +64,7 @@ async def goes_on(*brokers: TestBroker) -> None:
 
 def test_changes_go_on_when_a_topic_has_eight_thousand_acls() -> None:
     async def main() -> None:
-        first, second = await started(MemoryTree(), 1, 2, limit=ZOOKEEPER)
+        first, second = await started(MemoryTree(), 1, 2, limit=ZOOKEEPER, levels=WITH_NODES)
         results = await create_acls(first.metadata, 8_000)
         assert {result.code for result in results} == {ErrorCode.NONE}
         assert await size_of(first, ACL_NODE) > MAX_STORE_TRANSACTION_BYTES
@@ -73,7 +77,7 @@ def test_changes_go_on_when_a_topic_has_grown_to_twenty_one_thousand_partitions(
     """With small ids of brokers, and so shorter names of replicas, it takes some 34,000."""
 
     async def main() -> None:
-        first, second = await started(MemoryTree(), 1_000_001, 1_000_002, limit=ZOOKEEPER)
+        first, second = await started(MemoryTree(), 1_000_001, 1_000_002, limit=ZOOKEEPER, levels=WITH_NODES)
         await first.metadata.create_topics([NewTopic("large", 10_000, 2)])
         for count in (20_000, 21_000):
             (result,) = await first.metadata.create_partitions([NewPartitions("large", count)])
@@ -86,7 +90,7 @@ def test_changes_go_on_when_a_topic_has_grown_to_twenty_one_thousand_partitions(
 
 def test_changes_go_on_when_nine_thousand_partitions_move_at_once() -> None:
     async def main() -> None:
-        brokers = await started(MemoryTree(), *range(1_000_001, 1_000_005), limit=ZOOKEEPER)
+        brokers = await started(MemoryTree(), *range(1_000_001, 1_000_005), limit=ZOOKEEPER, levels=WITH_NODES)
         first, nodes = brokers[0], tuple(broker.node_id for broker in brokers)
         assignments = tuple((index, nodes[:2]) for index in range(9_000))
         await first.metadata.create_topics([NewTopic("large", assignments=assignments)])
@@ -101,7 +105,7 @@ def test_changes_go_on_when_nine_thousand_partitions_move_at_once() -> None:
 
 def test_request_is_refused_with_the_size_when_a_node_would_be_too_large() -> None:
     async def main() -> None:
-        first, second = await started(MemoryTree(), 1, 2, limit=ZOOKEEPER)
+        first, second = await started(MemoryTree(), 1, 2, limit=ZOOKEEPER, levels=WITH_NODES)
         before = first.metadata.image
         with pytest.raises(ApiError) as refused:
             await create_acls(first.metadata, 9_000, name_length=60)
@@ -120,12 +124,12 @@ def test_blocked_cluster_goes_on_when_this_version_is_started() -> None:
     async def main() -> None:
         tree = MemoryTree()
         blocked = CrashingStore(tree, transaction_limit=ZOOKEEPER)
-        metadata = await Metadata.open(blocked, config(), ENDPOINTS, FixedClock(), choices=choices())
+        metadata = await opened_with_nodes(blocked)
         blocked.allowed = 1
         await create_acls(metadata, 8_000)
         assert (await load(blocked)).stored.position.is_unwritten
         await blocked.close()
-        second = await TestBroker(tree, 2, ZOOKEEPER).start()
+        second = await TestBroker(tree, 2, ZOOKEEPER, WITH_NODES).start()
         assert len(second.metadata.image.security.acls[TOPIC]) == 8_000
         await goes_on(second)
 
@@ -149,7 +153,7 @@ def test_moves_are_taken_back_when_the_node_of_their_topic_can_never_be_written(
 
     async def main() -> None:
         tree, others = MemoryTree(), tuple(range(1_000_000_001, 1_000_000_061))
-        brokers = await started(tree, 1, 2, limit=FEW_OPERATIONS)
+        brokers = await started(tree, 1, 2, limit=FEW_OPERATIONS, levels=WITH_NODES)
         topics = [
             NewTopic("large", assignments=tuple((index, (1, 2)) for index in range(900))),
             NewTopic("other", 3, 1),
@@ -170,12 +174,12 @@ def test_moves_are_taken_back_when_the_node_of_their_topic_can_never_be_written(
             dying = CrashingStore(tree, transaction_limit=FEW_OPERATIONS)
             dying.allowed = allowed
             with pytest.raises(StoreError, match="cannot be reached"):
-                await Metadata.open(dying, config(), ENDPOINTS, FixedClock(), choices=choices())
+                await opened_with_nodes(dying)
             await dying.close()
             large = (await load_image(MemoryStore(tree))).topics["large"].partitions
             assert large[-1].replicas == (2, 1)
             assert len({(state.replicas, state.adding) for state in large[:-1]}) == 1, "all move, or none of them does"
-        brokers = [await TestBroker(tree, node_id, FEW_OPERATIONS).start() for node_id in (1, 2)]
+        brokers = [await TestBroker(tree, node_id, FEW_OPERATIONS, WITH_NODES).start() for node_id in (1, 2)]
         large, other = (brokers[0].metadata.image.topics[name].partitions for name in ("large", "other"))
         assert {state.replicas for state in large[:-1]} == {(1, 2)}
         assert large[-1].replicas == (2, 1)

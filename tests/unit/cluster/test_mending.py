@@ -8,6 +8,7 @@ import json
 import pytest
 
 from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load_image
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, StoreError, StoreErrorKind
@@ -16,7 +17,7 @@ from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.cluster.store.walking import walk
 from penstock.core.clock import Clock
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.cluster.brokers import TestBroker, agreed, started, until
+from tests.unit.cluster.brokers import TestBroker, agreed, until
 from tests.unit.cluster.harness import FixedClock, run
 
 NODES = (
@@ -33,10 +34,14 @@ NODES = (
     "/penstock",
     znodes.LOG,
     znodes.delta_path(2),
-    znodes.BROKERS,
+    znodes.SNAPSHOTS,
+    znodes.snapshot_part_path(0, 0),
     znodes.PRODUCER_ID_BLOCK,
 )
-LEAVES = tuple(path for path in NODES if path not in ("/cluster", "/penstock", znodes.GROUP_CONFIGS))
+# The log goes on without them: a snapshot of what the controller remembers takes their place.
+NOT_WRITTEN_AGAIN = (znodes.PRODUCER_ID_BLOCK, znodes.delta_path(2), znodes.snapshot_part_path(0, 0))
+LEAVES = tuple(path for path in NODES if path not in ("/cluster", "/penstock", znodes.GROUP_CONFIGS, znodes.SNAPSHOTS))
+INSPECTION_S = 0.05
 
 
 async def delete(tree: MemoryTree, path: str) -> None:
@@ -67,6 +72,20 @@ async def create_topic(brokers: list[TestBroker], name: str) -> None:
             await asyncio.sleep(0.01)
 
 
+async def agreed_with_store(store: MemoryStore, broker: TestBroker) -> MetadataImage:
+    """What a broker finds that starts, as soon as it is what this one knows."""
+    async with asyncio.timeout(5):
+        while True:
+            try:
+                image = await load_image(store)
+                if image == broker.metadata.image:
+                    return image
+            except StoreError as error:
+                if error.kind is not StoreErrorKind.CORRUPT:
+                    raise
+            await asyncio.sleep(0.01)
+
+
 class Remembered:
     """What must never go back, and what must never come twice."""
 
@@ -83,9 +102,8 @@ async def check_survival(tree: MemoryTree, brokers: list[TestBroker], before: Re
     await until(lambda: all("after" in broker.metadata.image.topics for broker in brokers))
     await agreed(*brokers)
     store = MemoryStore(tree)
-    await until(lambda: path in tree.entries or path in (znodes.PRODUCER_ID_BLOCK, znodes.delta_path(2)))
-    image = await load_image(store)
-    assert image == brokers[0].metadata.image
+    await until(lambda: path in tree.entries or path in NOT_WRITTEN_AGAIN)
+    image = await agreed_with_store(store, brokers[0])
     assert image.topics.keys() == {"before", "after"}
     assert image.cluster_id == before.cluster_id
     assert image.controller_epoch >= before.controller_epoch
@@ -109,7 +127,7 @@ async def check_survival(tree: MemoryTree, brokers: list[TestBroker], before: Re
 
 
 async def three(tree: MemoryTree) -> tuple[list[TestBroker], Remembered]:
-    brokers = await started(tree, 1, 2, 3)
+    brokers = [await TestBroker(tree, node_id).start(inspection_s=INSPECTION_S) for node_id in (1, 2, 3)]
     await create_topic(brokers, "before")
     for broker in brokers:
         await broker.metadata.allocate_producer_id_block()

@@ -382,9 +382,9 @@ def test_start_is_refused_with_the_node_when_the_store_is_incomplete() -> None:
         store = MemoryStore(tree)
         metadata = await opened(store)
         await metadata.create_topics([NewTopic("a", 2, 1)])
-        await store.delete("/brokers/topics/a/partitions/1/state")
+        await store.delete("/penstock/snapshots/0000000000/0000")
         await store.close()
-        with pytest.raises(StoreError, match="/brokers/topics/a/partitions/1/state: the node is missing"):
+        with pytest.raises(StoreError, match="/penstock/snapshots/0000000000/0000: the node is missing"):
             await opened(MemoryStore(tree))
 
     run(main())

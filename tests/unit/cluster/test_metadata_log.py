@@ -27,11 +27,11 @@ from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.protocol.errors import ErrorCode
-from tests.unit.cluster.brokers import TestBroker, agreed, started, until
+from tests.unit.cluster.brokers import WITH_NODES, TestBroker, agreed, emptied, opened_with_nodes, started, until
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config, run
 
 ZOOKEEPER = TransactionLimit(512 * 1024, 2_000)
-SMALL = TransactionLimit(512 * 1024, 18)
+SMALL = TransactionLimit(512 * 1024, 22)
 
 
 class CrashingStore(MemoryStore):
@@ -75,8 +75,7 @@ def test_ten_thousand_partitions_come_and_go_when_transactions_are_limited() -> 
         assert await load_image(second.store) == first.metadata.image
         await first.metadata.delete_topics([TopicSelector("large")])
         await agreed(first, second)
-        assert await second.store.children("/brokers/topics") == []
-        assert await second.store.children("/config/topics") == []
+        await emptied(second.store, "/brokers/topics", "/config/topics")
 
     run(main())
 
@@ -85,10 +84,10 @@ def test_ten_thousand_partitions_come_and_go_when_transactions_are_limited() -> 
 def test_next_controller_completes_a_change_when_the_first_died_between_its_parts(crash_after: int) -> None:
     async def main() -> None:
         tree = MemoryTree()
-        (first,) = await started(tree, 1, limit=SMALL)
+        (first,) = await started(tree, 1, limit=SMALL, levels=WITH_NODES)
         await first.stop()
         dying = CrashingStore(tree, transaction_limit=SMALL)
-        metadata = await Metadata.open(dying, config(), ENDPOINTS, FixedClock(), choices=choices())
+        metadata = await opened_with_nodes(dying)
         dying.allowed = crash_after
         (result,) = await metadata.create_topics([NewTopic("a", 40, 1)])
         assert result.code is ErrorCode.NONE
@@ -96,7 +95,7 @@ def test_next_controller_completes_a_change_when_the_first_died_between_its_part
         reader = MemoryStore(tree)
         assert await load_image(reader) == metadata.image, "whoever loads sees the change"
         await dying.close()
-        second = await TestBroker(tree, 2, SMALL).start()
+        second = await TestBroker(tree, 2, SMALL, WITH_NODES).start()
         topic = second.metadata.image.topics["a"]
         assert [state.partition for state in topic.partitions] == list(range(40))
         assert not (await load(reader)).stored.position.is_unwritten
@@ -128,7 +127,7 @@ def test_nothing_of_a_change_is_there_when_its_first_part_was_refused() -> None:
 def test_same_controller_completes_its_change_when_the_store_is_back() -> None:
     async def main() -> None:
         store = CrashingStore(transaction_limit=SMALL)
-        metadata = await Metadata.open(store, config(), ENDPOINTS, FixedClock(), choices=choices())
+        metadata = await opened_with_nodes(store)
         store.allowed = 3
         await metadata.create_topics([NewTopic("a", 40, 1)])
         assert (await load(store)).stored.position.is_unwritten
@@ -169,7 +168,7 @@ def test_image_is_of_one_moment_when_it_is_loaded_beside_changes() -> None:
 def test_damage_is_told_from_a_race_when_a_node_is_missing() -> None:
     async def main() -> None:
         tree = MemoryTree()
-        (first,) = await started(tree, 1)
+        (first,) = await started(tree, 1, levels=WITH_NODES)
         await first.metadata.create_topics([NewTopic("a", 2, 1)])
         await first.store.delete("/brokers/topics/a/partitions/1/state")
         with pytest.raises(StoreError, match="/brokers/topics/a/partitions/1/state: the node is missing") as error:
@@ -204,7 +203,7 @@ def test_store_without_a_log_is_taken_over_when_an_earlier_version_made_it(
 
     async def make() -> None:
         store = await SqliteStore.open(tmp_path / "metadata.db")
-        metadata = await Metadata.open(store, config(), ENDPOINTS, FixedClock(), choices=choices())
+        metadata = await opened_with_nodes(store)
         await metadata.create_topics([NewTopic("a", 2, 1)])
         await metadata.close()
         for name in await store.children("/penstock/log"):

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
-from penstock.cluster.deltas.position import DELTAS_KEPT, LogPosition, encode_position
+from penstock.cluster.deltas.position import LogPosition, encode_position
 from penstock.cluster.loading import load_image
 from penstock.cluster.metadata import Disks
 from penstock.cluster.store.interface import StoreError
@@ -17,7 +17,7 @@ from penstock.cluster.store.memory_session import LostAnswer
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import InSyncChange
-from tests.unit.cluster.brokers import TIMEOUT_MS, TestBroker, agreed, controller, started, until
+from tests.unit.cluster.brokers import TIMEOUT_MS, WITH_NODES, TestBroker, agreed, controller, started, until
 from tests.unit.cluster.harness import run
 
 
@@ -409,7 +409,7 @@ def test_broker_catches_up_when_it_missed_deltas() -> None:
 def test_broker_loads_everything_when_the_log_does_not_keep_what_it_missed() -> None:
     async def main() -> None:
         tree = MemoryTree()
-        first, second = await started(tree, 1, 2)
+        first, second = await started(tree, 1, 2, levels=WITH_NODES)
         await create(first, "a", 2, 2)
         second.store.session.suspend()
         for number in range(3):
@@ -437,20 +437,6 @@ def test_broker_keeps_its_image_when_the_store_has_lost_changes(caplog: pytest.L
         with pytest.raises(ApiError) as error:
             await create(first, "b")
         assert error.value.code is ErrorCode.NOT_CONTROLLER
-
-    run(main())
-
-
-def test_log_keeps_a_bounded_number_of_deltas_when_many_are_written() -> None:
-    async def main() -> None:
-        (only,) = await started(MemoryTree(), 1)
-        for number in range(DELTAS_KEPT + 5):
-            change = FullChange(4, "", (("log.retention.ms", str(1000 + number)),))
-            await only.metadata.alter_configs([change])
-        names = await only.store.children("/penstock/log")
-        assert len(names) == DELTAS_KEPT
-        assert int(names[-1]) == only.metadata.image.number
-        assert await load_image(only.store) == only.metadata.image
 
     run(main())
 

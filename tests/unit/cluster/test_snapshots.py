@@ -269,7 +269,7 @@ def test_restore_is_refused_when_there_is_a_cluster_already() -> None:
             await restore(store, snapshot, cluster_id)
         await metadata.leave()
         await metadata.close()
-        await store.create("/config/topics/a/left")
+        await store.ensure_path("/config/topics/a/left")
         assert not await restore(store, snapshot, cluster_id)
         assert (await load_image(store)).topics.keys() == {"a", "b"}
 

@@ -41,6 +41,7 @@ from penstock.cluster.controller.registration import (
     show_controller,
     term_of,
 )
+from penstock.cluster.controller.upkeep import INSPECTION_S, Upkeep
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.brokers import are_counted, decide_registered
 from penstock.cluster.decisions.decision import Decision
@@ -74,6 +75,7 @@ class Rules(NamedTuple):
     levels: LevelRange = SUPPORTED
     # Of the restore that made the metadata; empty where there was none.
     restoration_id: str = ""
+    inspection_s: float = INSPECTION_S
 
 
 class Member:
@@ -85,7 +87,7 @@ class Member:
         self._entering: Office | None = None  # until its first change is made; the same one afterwards
         self.registration: BrokerRegistration | None = None
         self._registered_data = b""  # what its node holds
-        self._balance: Balance | None = None
+        self._chores: list[Balance | Upkeep] = []  # of the office
         self._company = Company()
         self._store = store
         self._publisher = publisher
@@ -197,16 +199,15 @@ class Member:
     def _fenced(self, office: Office) -> None:
         if office is self._entering:
             self._was_fenced = True
-            self._resign("another controller was elected")
+            self._resign("another controller was elected, or the log was damaged")
             self._wake()
 
     def _resign(self, reason: str) -> None:
         if self._entering is not None:
             self._entering.close()
             self._entering = None
-        if self._balance is not None:
-            self._balance.stop()
-            self._balance = None
+        while self._chores:
+            self._chores.pop().stop()
         if self.office is not None:
             self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
             self.office = None
@@ -341,7 +342,8 @@ class Member:
             if not office.is_open:
                 raise StoreError(StoreErrorKind.SESSION_ENDED, znodes.CONTROLLER)
             self.office = office
-            self._balance = Balance(office, self._publisher)
+            upkeep = Upkeep(self._store, office, self._publisher, self._rules.inspection_s)
+            self._chores = [Balance(office, self._publisher), upkeep]
         self._tell("elected controller, epoch %d", term.epoch)
 
     async def _wait_for_company(self) -> None:

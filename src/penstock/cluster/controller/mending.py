@@ -16,6 +16,7 @@ from collections.abc import Mapping
 
 from penstock.cluster.deltas.position import LogPosition, decode_position
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.levels import SNAPSHOT_LEVEL
 from penstock.cluster.snapshots.restoration import check_same
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
@@ -122,7 +123,7 @@ async def mend_derived(store: Store, fence: Check, image: MetadataImage) -> None
 async def derived_operations(store: Store, image: MetadataImage) -> list[Operation]:
     brokers, features = await store.read_many([znodes.BROKERS, znodes.FEATURES])
     operations: list[Operation] = []
-    if not _has_brokers(brokers, image):
+    if image.metadata_level < SNAPSHOT_LEVEL and not _has_brokers(brokers, image):
         data = znodes.encode_brokers(image.brokers, image.directories, image.away)
         operations.append(write_operation(znodes.BROKERS, brokers, data))
     if not _has_level(features, image):

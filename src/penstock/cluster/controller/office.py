@@ -54,7 +54,7 @@ class Office:
         """`fenced` is told that another controller writes."""
         self.term = term
         self.is_open = True
-        self._writer = writer
+        self.writer = writer
         self._publisher = publisher
         self._metrics = metrics
         self._fenced = fenced
@@ -92,14 +92,14 @@ class Office:
         changes wait for them. So these moves end where they began. `node_id` is this controller's.
         """
         image = self._publisher.image
-        partitions = await self._writer.write_what_fits(image)
+        partitions = await self.writer.write_what_fits(image)
         after = take_back_moves(image, partitions)
         if after is image:
             return
         logger.error("moves of more partitions than can be stored are taken back: %s", ", ".join(partitions))
         after = replace(after, controller_id=node_id, controller_epoch=self.term.epoch)
         # In one delta: the nodes of the topics are from before the moves, and whoever loads overlays them with it.
-        for change in await asyncio.to_thread(self._writer.plan_whole, image, after):
+        for change in await asyncio.to_thread(self.writer.plan_whole, image, after):
             await self._publisher.follow(change.image, partial(self._write, change))
 
     async def change_in_turn(self, decide: Decide[Item], *, can_refuse: bool = True) -> tuple[Item, ...]:
@@ -129,14 +129,18 @@ class Office:
 
     async def has_its_log(self) -> bool:
         """False where somebody else has deleted or overwritten the log's position. Raises StoreError."""
-        return await self._writer.has_its_log()
+        return await self.writer.has_its_log()
+
+    def give_up(self) -> None:
+        """Where the log is damaged: whoever is elected next writes it anew."""
+        self._fenced(self)
 
     def close(self) -> None:
         self.is_open = False
 
     def _plan(self, image: MetadataImage, decide: Decide[Item]) -> _Planned[Item]:
         decision = decide(image)
-        changes = [] if decision.image is image else self._writer.plan(image, decision.image)
+        changes = [] if decision.image is image else self.writer.plan(image, decision.image)
         return _Planned(decision, changes, count_elections(image, changes[-1].image if changes else image))
 
     async def _write(self, change: Change) -> None:
@@ -146,14 +150,14 @@ class Office:
             self._look_at(error)
             raise
         try:
-            await self._writer.write_nodes(change.image)
+            await self.writer.write_nodes(change.image)
         except StoreError as error:  # the change is made all the same
             logger.warning("the nodes of change %d are not all written yet: %s", change.delta.number, error)
             self._look_at(error)
 
     async def _finish(self, image: MetadataImage) -> None:
         try:
-            await self._writer.write_nodes(image)
+            await self.writer.write_nodes(image)
         except StoreError as error:
             self._look_at(error)
             raise
@@ -161,7 +165,7 @@ class Office:
     async def _write_until_known(self, change: Change) -> None:
         while True:
             try:
-                await self._writer.write(change)
+                await self.writer.write(change)
             except StoreError as error:
                 if error.kind is not StoreErrorKind.OUTCOME_UNKNOWN:
                     raise
@@ -178,7 +182,7 @@ class Office:
         logger.warning("it is not known whether change %d was made: %s", change.delta.number, lost)
         while self.is_open:
             try:
-                return await self._writer.is_made(change)
+                return await self.writer.is_made(change)
             except StoreError as error:
                 if error.kind not in _PASSING:
                     raise
@@ -186,7 +190,7 @@ class Office:
         raise lost  # the next controller knows, and this broker reads it in the log
 
     def _look_at(self, error: StoreError) -> None:
-        if self._writer.is_fenced_by(error):
+        if self.writer.is_fenced_by(error):
             self._fenced(self)
 
 

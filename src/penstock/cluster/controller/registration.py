@@ -14,15 +14,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.controller.first_users import read_first_users
 from penstock.cluster.controller.lost_log import check_log
 from penstock.cluster.controller.mending import MARGIN
-from penstock.cluster.deltas.position import decode_level, decode_position
-from penstock.cluster.image import BrokerRegistration
-from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
+from penstock.cluster.deltas.position import (
+    LogPosition,
+    SnapshotMark,
+    decode_level,
+    decode_position,
+    encode_mark,
+    encode_position,
+)
+from penstock.cluster.deltas.snapshot import snapshot_parts
+from penstock.cluster.image import NO_CONTROLLER, BrokerRegistration, MetadataImage
+from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.snapshots.restoration import check_same
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import (
@@ -243,6 +252,7 @@ async def _missing_nodes(
     wanted[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(0)
     wanted[znodes.FEATURES] = znodes.encode_features(new_level)
     present = dict(zip(wanted, await store.read_many(list(wanted)), strict=True))
+    first_nodes: dict[str, bytes] = {}
     log, is_new = present[znodes.LOG], present[znodes.CLUSTER_ID] is None
     if log is not None and log.data:
         wanted |= _what_the_log_tells(log.data, new_level)
@@ -255,12 +265,26 @@ async def _missing_nodes(
         is_new = False
     elif not is_new:  # a cluster from before there were levels
         wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
+    else:
+        users = read_first_users(identity.penstock_first_users_file)
+        if new_level < SNAPSHOT_LEVEL:
+            first_nodes = security_nodes.nodes_of(users)
+        else:
+            wanted[znodes.LOG], first_nodes = first_snapshot(MetadataImage(cluster_id, security=users), new_level)
+        first_nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(NO_PRODUCER_IDS, identity.node_id)
     missing: list[Operation] = [Create(path, data) for path, data in wanted.items() if present[path] is None]
-    if is_new:
-        users = security_nodes.nodes_of(read_first_users(identity.penstock_first_users_file))
-        users[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(NO_PRODUCER_IDS, identity.node_id)
-        missing += [Create(path, data) for path, data in users.items()]
-    return missing
+    return missing + [Create(path, data) for path, data in first_nodes.items()]
+
+
+def first_snapshot(image: MetadataImage, level: int) -> tuple[bytes, dict[str, bytes]]:
+    """Where the log of a cluster stands that begins with this image, and the nodes of its snapshot, parents first."""
+    image = replace(image, metadata_level=level)
+    parts = list(snapshot_parts(image))
+    mark = SnapshotMark(image.number, len(parts), sum(map(len, parts)))
+    position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch, snapshot=mark)
+    nodes = {znodes.SNAPSHOTS: b"", znodes.snapshot_path(image.number): encode_mark(mark)}
+    nodes |= {znodes.snapshot_part_path(image.number, number): data for number, data in enumerate(parts)}
+    return encode_position(position, level), nodes
 
 
 def _what_the_log_tells(data: bytes, highest_level: int) -> dict[str, bytes]:

@@ -4,12 +4,14 @@ Rules:
 - Every transaction checks the controller's epoch: it fails once another controller has been elected. A change also
   moves the position of the log from the version that the writer knows, and creates the next delta by its number. So of
   two writers one fails.
-- A change that fits one transaction is written by one: position, nodes, delta. A change that does not fit begins with
-  the delta, and from then on it is made. The position says that nodes are still to be written; whoever loads overlays
-  them with the delta. The nodes follow, part by part. The next change or the next controller writes what a crash left.
 - A change that is too large for one delta is made in steps (`deltas.steps`), each of which is a change by itself.
-- Nothing is written of a change before all that it will write is known to fit. A delta whose nodes can never be written
-  would hold up every later change.
+- From `SNAPSHOT_LEVEL` on a change is one transaction: position and delta. Nodes are drawn later, by `picture`. The
+  change that rises to that level first writes a snapshot of the image before it.
+- Below that level the nodes are part of a change. One that fits one transaction is written by one: position, nodes,
+  delta. A change that does not fit begins with the delta, and from then on it is made. The position says that nodes are
+  still to be written; whoever loads overlays them with the delta. The nodes follow, part by part. The next change or
+  the next controller writes what a crash left. Nothing is written of a change before all that it will write is known to
+  fit: a delta whose nodes can never be written would hold up every later change.
 - Whether a change was made is not known after a lost connection. The delta's unique id in the store tells. Until then
   nothing else is written.
 """
@@ -17,17 +19,19 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.cluster.controller.mending import write_operation
+from penstock.cluster.controller.snapshots import presence, write_snapshot
 from penstock.cluster.deltas.delta import Delta, difference
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import delta_operations, remaining_operations, touched_paths
-from penstock.cluster.deltas.position import LogPosition, decode_position, encode_position, next_position
+from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position, encode_position, next_position
 from penstock.cluster.deltas.steps import steps
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.levels import SUPPORTED
+from penstock.cluster.levels import SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.loading import StoredPosition, read_deltas
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
@@ -39,14 +43,13 @@ from penstock.cluster.store.interface import (
     Store,
     StoreError,
     StoreErrorKind,
-    TransactionLimit,
     check_operation,
     is_too_large,
-    transaction_size,
 )
+from penstock.cluster.store.transactions import fits, in_transactions
 from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST, MAX_STORE_VALUE_BYTES
 
-# What stands beside a delta in its transaction: the fence, the position, and at most 21 deltas that are not kept.
+# What stands beside a delta in its transaction: two checks, the position, and at most 21 deltas that are not kept.
 _LOG_OVERHEAD = 8_192
 # The changes of so many partitions go into one delta: a request for the most partitions that one may name is made at
 # once or not at all. A delta has some 130 KB then, and brokers follow it in a few turns of the loop.
@@ -61,7 +64,16 @@ class Change(NamedTuple):
     image: MetadataImage  # afterwards, with the number of the delta
     delta: Delta
     data: bytes
-    operations: Sequence[Operation]
+    operations: Sequence[Operation]  # on nodes, below `SNAPSHOT_LEVEL`
+    # The image before, where the change rises to `SNAPSHOT_LEVEL`.
+    risen_from: MetadataImage | None = None
+
+
+class Offer(NamedTuple):
+    """A snapshot that the next change names, and what `LogPosition.size` was at its number."""
+
+    mark: SnapshotMark
+    size: int
 
 
 class Writer:
@@ -75,10 +87,12 @@ class Writer:
     ) -> None:
         self._store = store
         self._fence = fence
-        self._position = stored.position
+        self.position = stored.position
         self._version = stored.version
+        self._attempt = stored.position  # what the newest write would have made of the position
+        self.offered: Offer | None = None
         self._new_id = new_id
-        self._highest_level = highest_level
+        self.highest_level = highest_level
         # Of a change that did not fit one transaction, until the first attempt to write them.
         self._operations: Sequence[Operation] | None = None
 
@@ -97,13 +111,15 @@ class Writer:
         return self._plan(old, new, 1)
 
     def _plan(self, old: MetadataImage, new: MetadataImage, most: int) -> list[Change]:
-        """`most` is how many partitions the step concerns: it is divided where its delta is too large."""
+        """`most` is how many partitions or rules the step concerns: it is divided where its delta is too large."""
         delta = difference(old, new, self._new_id())
         if delta is None:
             return []
         image = replace(new, number=delta.number)
         data = encode_delta(delta, new.metadata_level)
         if len(data) <= self._most_bytes:
+            if new.metadata_level >= SNAPSHOT_LEVEL:
+                return [Change(image, delta, data, (), old if old.metadata_level < SNAPSHOT_LEVEL else None)]
             operations = delta_operations(delta, image)
             for operation in operations:
                 check_operation(operation)
@@ -127,15 +143,42 @@ class Writer:
 
     async def write(self, change: Change) -> None:
         """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""
-        position = next_position(self._position, change.delta.controller_id, change.delta.controller_epoch)
+        position = self._next_position(change)
         assert position.number == change.delta.number, "a change follows on the image that the log stands at"
-        whole = self._log_operations(position, change, change.operations)
-        if not _fits(whole, self._store.transaction_limit):
+        operations = change.operations
+        if change.risen_from is not None:
+            mark = await write_snapshot(self._store, self._fence, change.risen_from, None)
+            position = position._replace(snapshot=mark, size=len(change.data))
+            operations = await self._begin_picture(change.risen_from.number, change.image.metadata_level)
+        whole = self._log_operations(position, change, operations)
+        if change.operations and not fits(whole, self._store.transaction_limit):
             position = position._replace(is_unwritten=True)
             whole = self._log_operations(position, change, ())
-        await self._store.transaction(whole)
+        self._attempt = position
+        try:
+            await self._store.transaction(whole)
+        except StoreError as error:
+            if error.path.startswith(f"{znodes.SNAPSHOTS}/"):
+                self.offered = None  # the snapshot is not there: the one before stays
+            raise
         self._made(position)
         self._operations = change.operations if position.is_unwritten else None
+
+    def offer_snapshot(self, mark: SnapshotMark, size: int) -> None:
+        """The next change names it. `size` is that of the position whose number the snapshot has."""
+        self.offered = Offer(mark, size)
+
+    def _next_position(self, change: Change) -> LogPosition:
+        position, delta = self.position, change.delta
+        if self.offered is not None:
+            position = position._replace(snapshot=self.offered.mark, size=position.size - self.offered.size)
+        return next_position(position, delta.controller_id, delta.controller_epoch, len(change.data))
+
+    async def _begin_picture(self, number: int, level: int) -> list[Operation]:
+        """The nodes show the image from before the rise as a whole, but for the level: see `mending`."""
+        wanted = {znodes.PICTURE: znodes.encode_picture(number), znodes.FEATURES: znodes.encode_features(level)}
+        nodes = await self._store.read_many(list(wanted))
+        return [write_operation(path, node, wanted[path]) for path, node in zip(wanted, nodes, strict=True)]
 
     async def is_made(self, change: Change) -> bool:
         """After a write of unknown outcome. Raises StoreError as long as it cannot be told, and BAD_VERSION when
@@ -146,22 +189,20 @@ class Writer:
         node, log = await self._store.read_many([path, znodes.LOG])
         if node is None:
             return False
-        if log is None or decode_delta(path, node.data, self._highest_level).unique_id != change.delta.unique_id:
+        if log is None or decode_delta(path, node.data, self.highest_level).unique_id != change.delta.unique_id:
             raise StoreError(StoreErrorKind.BAD_VERSION, path)
-        position = next_position(self._position, change.delta.controller_id, change.delta.controller_epoch)
-        whole = self._log_operations(position, change, change.operations)
-        self._made(position._replace(is_unwritten=not _fits(whole, self._store.transaction_limit)))
+        self._made(self._attempt)
         return True
 
     async def write_nodes(self, image: MetadataImage) -> None:
         """Writes the nodes of the newest delta where they were too many for its transaction. `image` contains it."""
-        if not self._position.is_unwritten:
+        if not self.position.is_unwritten:
             return
         operations, self._operations = self._operations, None
         if operations is None:
             operations = await self._remaining(await self._newest_delta(), image)
         await self._write_parts(operations)
-        position = self._position._replace(is_unwritten=False)
+        position = self.position._replace(is_unwritten=False)
         data = encode_position(position, image.metadata_level)
         await self._store.transaction([self._fence, CompareAndSet(znodes.LOG, data, self._version)])
         self._made(position)
@@ -171,7 +212,7 @@ class Writer:
         other nodes are written. Returns these topics with the partitions that the delta changed. Versions before wrote
         deltas without a look at the nodes that follow from them.
         """
-        if not self._position.is_unwritten:
+        if not self.position.is_unwritten:
             return {}
         delta = await self._newest_delta()
         operations = await self._remaining(delta, image)
@@ -188,8 +229,8 @@ class Writer:
             await self._store.transaction(part)
 
     async def _newest_delta(self) -> Delta:
-        number = self._position.number
-        deltas = await read_deltas(self._store, number - 1, number, self._highest_level)
+        number = self.position.number
+        deltas = await read_deltas(self._store, number - 1, number, self.highest_level)
         if not deltas:
             raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(number), "the node is missing")
         return deltas[0]
@@ -209,7 +250,7 @@ class Writer:
             return (
                 node is not None
                 and node.version >= version
-                and bool(decode_position(node.data, self._highest_level).number)
+                and bool(decode_position(node.data, self.highest_level).number)
             )
         except StoreError:
             return False
@@ -222,39 +263,19 @@ class Writer:
     def _log_operations(
         self, position: LogPosition, change: Change, operations: Sequence[Operation]
     ) -> list[Operation]:
-        trimmed = range(self._position.first, min(position.first, position.number))
+        named = position.snapshot if position.snapshot != self.position.snapshot else None
+        trimmed = range(self.position.first, min(position.first, position.number))
         return [
             self._fence,
             CompareAndSet(znodes.LOG, encode_position(position, change.image.metadata_level), self._version),
+            *([] if named is None else [presence(named)]),
             *operations,
             Create(znodes.delta_path(position.number), change.data),
             *(Delete(znodes.delta_path(number)) for number in trimmed),
         ]
 
     def _made(self, position: LogPosition) -> None:
-        self._position = position
+        self.position = position
         self._version += 1
-
-
-def _fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> bool:
-    if limit is None:
-        return True
-    return len(operations) <= limit.operation_count and transaction_size(operations) <= limit.size
-
-
-def in_transactions(
-    operations: Sequence[Operation], limit: TransactionLimit | None, fence: Check | None = None
-) -> Iterator[list[Operation]]:
-    """The operations in their order, in transactions that fit. Each has the fence, if there is one."""
-    head: list[Operation] = [] if fence is None else [fence]
-    part, size = list(head), transaction_size(head)
-    for operation in operations:
-        added = transaction_size([operation])
-        is_full = limit is not None and (len(part) >= limit.operation_count or size + added > limit.size)
-        if is_full and len(part) > len(head):
-            yield part
-            part, size = list(head), transaction_size(head)
-        part.append(operation)
-        size += added
-    if len(part) > len(head):
-        yield part
+        if self.offered is not None and position.snapshot == self.offered.mark:
+            self.offered = None

@@ -3,7 +3,8 @@
 Rules:
 - A delta holds whole values: all of a new topic, all of a changed partition's state, all settings of a resource. So an
   image that contains a delta already, or a later one, ends up the same when the deltas are replayed in order. Loading
-  relies on that: its reads are not made at one moment.
+  relies on that where it reads nodes: its reads are not made at one moment. From `SNAPSHOT_LEVEL` on nobody loads from
+  nodes, and of rules on a resource those that come and go are enough.
 - A delta concerns a topic by name and id. A topic that is gone meanwhile, or made anew, is left alone.
 - Unchanged topics are the same objects in both images. `difference` costs one comparison of identity for each of them.
 """
@@ -17,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from penstock.cluster.deltas.security import SecurityDelta, replay_security, security_difference
 from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, Settings, TopicImage
+from penstock.cluster.levels import SNAPSHOT_LEVEL
 from penstock.core.types import TopicId
 
 _Key = TypeVar("_Key", int, str)
@@ -97,7 +99,7 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
         new_groups=tuple(group for group in groups if group not in old.group_configs),
         metadata_level=None if old.metadata_level == new.metadata_level else new.metadata_level,
         directories=None if old.directories == new.directories else new.directories,
-        security=security_difference(old.security, new.security),
+        security=security_difference(old.security, new.security, has_nodes=new.metadata_level < SNAPSHOT_LEVEL),
         away=None if old.away == new.away else new.away,
     )
     is_same_controller = (old.controller_id, old.controller_epoch) == (new.controller_id, new.controller_epoch)

@@ -1,4 +1,4 @@
-"""What a delta writes to the nodes that Kafka's tools read, and that a broker loads from.
+"""What a delta writes to the nodes that Kafka's tools read. Below `SNAPSHOT_LEVEL` a broker loads from them.
 
 Rules:
 - The node of a grown or reassigned topic is written after the states of its new partitions. So a reader who finds a
@@ -26,6 +26,15 @@ def write_operations(old: MetadataImage, new: MetadataImage) -> list[Operation]:
 
 def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     """`image` is the one after the delta."""
+    operations = [*shown_operations(delta, image), *security_operations(delta.security)]
+    if delta.brokers is not None or delta.directories is not None or delta.away is not None:
+        brokers = znodes.encode_brokers(image.brokers, image.directories, image.away)
+        operations.append(CompareAndSet(znodes.BROKERS, brokers))
+    return operations
+
+
+def shown_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
+    """What Kafka's tools see of the delta, but for security."""
     epoch = delta.controller_epoch
     operations: list[Operation] = []
     for gone in delta.deleted:
@@ -35,12 +44,8 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     for change in delta.changed:
         operations += _change_topic_operations(change, image.topics[change.name], epoch)
     operations += _settings_operations(delta)
-    operations += security_operations(delta.security)
     if delta.metadata_level is not None:
         operations.append(CompareAndSet(znodes.FEATURES, znodes.encode_features(delta.metadata_level)))
-    if delta.brokers is not None or delta.directories is not None or delta.away is not None:
-        brokers = znodes.encode_brokers(image.brokers, image.directories, image.away)
-        operations.append(CompareAndSet(znodes.BROKERS, brokers))
     return operations
 
 

@@ -3,18 +3,39 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from penstock.cluster.deltas.encoding import check_format
 from penstock.cluster.image import NO_CONTROLLER
-from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED
+from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
-# A broker that misses fewer deltas than this catches up by reading them; one that misses more loads all nodes.
+# A broker that misses fewer deltas than this catches up by reading them; one that misses more loads everything. A
+# controller writes a snapshot when so many have come since the last one.
 DELTAS_KEPT = 1_000
-# A log that keeps more than that, because an earlier version did, comes down by so many with each change.
+# A log that keeps more than that comes down by so many with each change.
 _TRIMMED_AT_ONCE = 20
+
+
+class SnapshotMark(NamedTuple):
+    """A snapshot all of whose parts are in the store."""
+
+    number: int  # of the newest delta that the snapshot contains
+    part_count: int
+    size: int  # bytes
+
+
+def encode_mark(mark: SnapshotMark) -> bytes:
+    return json.dumps(mark, separators=(",", ":")).encode()
+
+
+def decode_mark(data: bytes) -> SnapshotMark | None:
+    """None where the snapshot is not whole, or somebody else has written there."""
+    try:
+        return SnapshotMark(*map(int, json.loads(data)))
+    except (ValueError, TypeError):
+        return None
 
 
 class LogPosition(NamedTuple):
@@ -28,16 +49,24 @@ class LogPosition(NamedTuple):
     controller_epoch: int = 0
     # The newest delta did not fit one transaction: its nodes may be those of before, of after, or mixed.
     is_unwritten: bool = False
+    # The one to load, from `SNAPSHOT_LEVEL` on. Below that level there is none, and the nodes are loaded.
+    snapshot: SnapshotMark | None = None
+    # Bytes of the deltas that the snapshot does not contain.
+    size: int = 0
 
 
-def next_position(position: LogPosition, controller_id: int, controller_epoch: int) -> LogPosition:
+def next_position(position: LogPosition, controller_id: int, controller_epoch: int, size: int = 0) -> LogPosition:
+    """`size` is that of the next delta. No delta goes that the snapshot does not contain."""
     number = position.number + 1
     first = min(max(position.first, number - DELTAS_KEPT + 1), position.first + _TRIMMED_AT_ONCE)
-    return LogPosition(number, first, controller_id, controller_epoch)
+    if position.snapshot is not None:
+        first = max(position.first, min(first, position.snapshot.number + 1))
+    return LogPosition(number, first, controller_id, controller_epoch, False, position.snapshot, position.size + size)
 
 
 def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
-    value = {
+    assert (position.snapshot is not None) == (level >= SNAPSHOT_LEVEL), "the level says where the truth is"
+    value: dict[str, Any] = {
         "format": level,
         "number": position.number,
         "first": position.first,
@@ -45,6 +74,8 @@ def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
         "controller_epoch": position.controller_epoch,
         "unwritten": position.is_unwritten,
     }
+    if position.snapshot is not None:
+        value |= {"snapshot": position.snapshot, "size": position.size}
     return json.dumps(value, separators=(",", ":")).encode()
 
 
@@ -58,13 +89,17 @@ def decode_position(data: bytes, highest_level: int = SUPPORTED.highest) -> LogP
         return LogPosition()
     try:
         value = json.loads(data)
-        check_format(znodes.LOG, int(value["format"]), highest_level)
+        level = int(value["format"])
+        check_format(znodes.LOG, level, highest_level)
+        snapshot = SnapshotMark(*map(int, value["snapshot"])) if level >= SNAPSHOT_LEVEL else None
         return LogPosition(
             int(value["number"]),
             int(value["first"]),
             int(value["controller"]),
             int(value["controller_epoch"]),
             bool(value["unwritten"]),
+            snapshot,
+            0 if snapshot is None else int(value["size"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, f"the node cannot be understood: {error!r}") from error

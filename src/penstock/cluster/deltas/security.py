@@ -2,6 +2,9 @@
 
 A node is there as long as it or a node below it holds a value. The delta names the nodes that come and go because they
 follow from the image before, which whoever finishes a delta's nodes later does not have.
+
+From `SNAPSHOT_LEVEL` on no nodes are made of a delta, and none are named. Of a resource whose rules change in part, the
+delta has the rules that come and go alone: a resource may have more rules than fit one delta.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ from penstock.security.acls.types import Operation as Right
 
 Key = TypeVar("Key", str, ResourcePattern)
 Value = TypeVar("Value", tuple[AclEntry, ...], Settings)
+Rules = Mapping[ResourcePattern, tuple[AclEntry, ...]]
+
+_NO_RULES: Rules = MappingProxyType({})
 
 
 class SecurityDelta(NamedTuple):
     # Of those that changed; an empty value means that none is left.
-    acls: Mapping[ResourcePattern, tuple[AclEntry, ...]]
+    acls: Rules
     entity_configs: Mapping[str, Settings]
     tokens: Mapping[str, Settings]
     policies: Mapping[str, Settings]
@@ -36,11 +42,20 @@ class SecurityDelta(NamedTuple):
     created: tuple[str, ...]
     # Children first.
     deleted: tuple[str, ...]
+    # Of resources that keep rules and are not in `acls`. Those that come stand behind those that stay.
+    acls_added: Rules = _NO_RULES
+    acls_removed: Rules = _NO_RULES
 
 
-def security_difference(old: SecurityImage, new: SecurityImage) -> SecurityDelta | None:
+NO_SECURITY_DELTA = SecurityDelta(_NO_RULES, MappingProxyType({}), MappingProxyType({}), MappingProxyType({}), (), ())
+
+
+def security_difference(old: SecurityImage, new: SecurityImage, *, has_nodes: bool = True) -> SecurityDelta | None:
+    """`has_nodes`: below `SNAPSHOT_LEVEL`."""
     if old is new or old == new:
         return None
+    if not has_nodes:
+        return _difference_by_rule(old, new)
     before, after = security_nodes.paths_of(old), security_nodes.paths_of(new)
     return SecurityDelta(
         _changed(old.acls, new.acls, ()),
@@ -52,11 +67,51 @@ def security_difference(old: SecurityImage, new: SecurityImage) -> SecurityDelta
     )
 
 
+def _difference_by_rule(old: SecurityImage, new: SecurityImage) -> SecurityDelta:
+    whole: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
+    added: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
+    removed: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
+    for resource, entries in _changed(old.acls, new.acls, ()).items():
+        change = changed_rules(old.acls.get(resource, ()), entries) if entries else None
+        if change is None or not change.stay:
+            whole[resource] = entries
+            continue
+        if change.come:
+            added[resource] = change.come
+        if change.go:
+            removed[resource] = change.go
+    return NO_SECURITY_DELTA._replace(
+        acls=whole,
+        entity_configs=_changed(old.entity_configs, new.entity_configs, MappingProxyType({})),
+        tokens=_changed(old.tokens, new.tokens, MappingProxyType({})),
+        policies=_changed(old.policies, new.policies, MappingProxyType({})),
+        acls_added=added,
+        acls_removed=removed,
+    )
+
+
+class ChangedRules(NamedTuple):
+    stay: tuple[AclEntry, ...]
+    come: tuple[AclEntry, ...]
+    go: tuple[AclEntry, ...]
+
+
+def changed_rules(before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> ChangedRules | None:
+    """None where the rules that stay have another order, or where those that come do not stand behind them."""
+    there, wanted = set(before), set(after)
+    change = ChangedRules(
+        tuple(entry for entry in before if entry in wanted),
+        tuple(entry for entry in after if entry not in there),
+        tuple(entry for entry in before if entry not in wanted),
+    )
+    return change if change.stay + change.come == after else None
+
+
 def replay_security(image: SecurityImage, delta: SecurityDelta | None) -> SecurityImage:
     if delta is None:
         return image
     return SecurityImage(
-        _replayed(image.acls, delta.acls),
+        _replayed_rules(_replayed(image.acls, delta.acls), delta.acls_added, delta.acls_removed),
         _replayed(image.entity_configs, delta.entity_configs),
         _replayed(image.tokens, delta.tokens),
         _replayed(image.policies, delta.policies),
@@ -80,7 +135,21 @@ def security_operations(delta: SecurityDelta | None) -> list[Operation]:
     return operations
 
 
+def _replayed_rules(acls: Rules, added: Rules, removed: Rules) -> Rules:
+    if not added and not removed:
+        return acls
+    after = dict(acls)
+    for resource in {**removed, **added}:
+        gone = set(removed.get(resource, ()))
+        kept = [entry for entry in after.get(resource, ()) if entry not in gone]
+        there = set(kept)
+        kept += [entry for entry in added.get(resource, ()) if entry not in there]
+        after[resource] = tuple(kept)
+    return {resource: entries for resource, entries in after.items() if entries}
+
+
 def security_to_json(delta: SecurityDelta) -> dict[str, Any]:
+    by_rule = {"acls_added": delta.acls_added, "acls_removed": delta.acls_removed}
     return {
         "acls": acls_to_json(delta.acls),
         "entity_configs": settings_to_json(delta.entity_configs),
@@ -88,6 +157,7 @@ def security_to_json(delta: SecurityDelta) -> dict[str, Any]:
         "policies": settings_to_json(delta.policies),
         "created": delta.created,
         "deleted": delta.deleted,
+        **{name: acls_to_json(rules) for name, rules in by_rule.items() if rules},
     }
 
 
@@ -99,6 +169,8 @@ def security_from_json(value: dict[str, Any]) -> SecurityDelta:
         settings_from_json(value["policies"]),
         tuple(value["created"]),
         tuple(value["deleted"]),
+        acls_from_json(value.get("acls_added", [])),
+        acls_from_json(value.get("acls_removed", [])),
     )
 
 

@@ -3,7 +3,8 @@
 A controller may stop after any step: it is killed, or the store refuses the next one. So each image on the way must be
 one that the next controller can go on from:
 
-- Settings and security come with the first step: what is decided about topics stands on them.
+- Settings and security come with the first step: what is decided about topics stands on them. From `SNAPSHOT_LEVEL` on
+  rules may take several steps, in their order, before all that is decided about topics.
 - Topics follow. A topic comes, goes or is made anew in one step. Of a topic that stays, the states go over in the order
   of their numbers, so that new partitions have no gap.
 - The brokers, here or away, their directories and the level of the metadata come with the last step. Whoever finds the
@@ -17,7 +18,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.cluster.deltas.security import changed_rules
 from penstock.cluster.image import MetadataImage, TopicImage
+from penstock.cluster.levels import SNAPSHOT_LEVEL
+from penstock.cluster.security_image import SecurityImage
+from penstock.security.acls.types import AclEntry
 
 # Fields of the image that change with the last step.
 LAST = ("brokers", "away", "directories", "metadata_level")
@@ -32,10 +37,15 @@ class _Piece(NamedTuple):
 
 
 def steps(old: MetadataImage, new: MetadataImage, most: int) -> list[MetadataImage]:
-    """The image after each step, at least one; the last is `new`. A step concerns no more than `most` partitions, but
-    for one that a single topic comes or goes with.
+    """The image after each step, at least one; the last is `new`. A step concerns no more than `most` partitions or
+    rules, but for one that a single topic comes or goes with.
     """
     images: list[MetadataImage] = []
+    if new.metadata_level >= SNAPSHOT_LEVEL:
+        images += [
+            replace(_on_the_way(old, new, dict(old.topics)), security=security)
+            for security in _securities(old.security, new.security, most)
+        ]
     topics, count = dict(old.topics), 0
     for piece in _pieces(old, new, most):
         if count and count + piece.partition_count > most:
@@ -79,3 +89,39 @@ def _pieces_of(before: TopicImage, after: TopicImage, most: int) -> Iterator[_Pi
         yield _Piece(after.name, after._replace(partitions=partitions), len(last))
     if not changed:
         yield _Piece(after.name, after, 1)
+
+
+def _securities(old: SecurityImage, new: SecurityImage, most: int) -> Iterator[SecurityImage]:
+    """On the way from the one to the other, without the last."""
+    if old.acls is new.acls:
+        return
+    acls, count = dict(old.acls), 0
+    for resource in {**old.acls, **new.acls}:
+        before, after = old.acls.get(resource, ()), new.acls.get(resource, ())
+        for entries, changed in _rules_on_the_way(before, after, most) if before != after else ():
+            if count and count + changed > most:
+                yield new._replace(acls=acls)
+                acls, count = dict(acls), 0
+            acls[resource] = entries
+            if not entries:
+                del acls[resource]
+            count += changed
+
+
+def _rules_on_the_way(
+    before: tuple[AclEntry, ...], after: tuple[AclEntry, ...], most: int
+) -> Iterator[tuple[tuple[AclEntry, ...], int]]:
+    """The rules of a resource after each part of a change, and how many the part concerns. The last are `after`."""
+    change = changed_rules(before, after)
+    if change is None or not after:  # they come and go as a whole
+        yield after, max(1, len(after))
+        return
+    present = before
+    for start in range(0, len(change.go), most):
+        gone = set(change.go[start : start + most])
+        present = tuple(entry for entry in present if entry not in gone)
+        yield present, len(gone)
+    for start in range(0, len(change.come), most):
+        come = change.come[start : start + most]
+        present += come
+        yield present, len(come)

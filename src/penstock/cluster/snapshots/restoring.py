@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from penstock.cluster.controller.registration import first_snapshot
 from penstock.cluster.controller.takeover import change_from_outside, leave_office
-from penstock.cluster.controller.writer import in_transactions
 from penstock.cluster.decisions.restoring import (
     BROKER_EPOCH_MARGIN,
     Elected,
@@ -30,7 +30,7 @@ from penstock.cluster.decisions.restoring import (
 from penstock.cluster.deltas.nodes import create_topic_operations
 from penstock.cluster.deltas.position import LogPosition, encode_position
 from penstock.cluster.image import NO_CONTROLLER, MetadataImage
-from penstock.cluster.levels import SUPPORTED
+from penstock.cluster.levels import SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.loading import load_image
 from penstock.cluster.snapshots.document import Snapshot, SnapshotError
 from penstock.cluster.snapshots.restoration import (
@@ -42,6 +42,7 @@ from penstock.cluster.snapshots.restoration import (
 )
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation, Store, path_and_parents
+from penstock.cluster.store.transactions import in_transactions
 from penstock.cluster.store.walking import walk
 from penstock.core.types import format_topic_id, new_topic_id
 
@@ -145,15 +146,11 @@ def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
         nodes.update({each: b"" for each in path_and_parents(path) if each not in nodes})
     nodes[znodes.CONTROLLER_EPOCH] = znodes.encode_controller_epoch(image.controller_epoch)
     nodes[znodes.FEATURES] = znodes.encode_features(image.metadata_level)
-    nodes[znodes.broker_config_path(None)] = znodes.encode_settings(image.default_broker_config)
-    nodes[znodes.BROKERS] = znodes.encode_brokers({}, image.directories, image.away)
-    position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch)
-    nodes[znodes.LOG] = encode_position(position, image.metadata_level)
-    for node_id, settings in image.broker_configs.items():
-        nodes[znodes.broker_config_path(node_id)] = znodes.encode_settings(settings)
-    for group, settings in image.group_configs.items():
-        nodes[znodes.group_config_path(group)] = znodes.encode_settings(settings)
-    nodes.update(security_nodes.nodes_of(image.security))
+    if image.metadata_level < SNAPSHOT_LEVEL:
+        nodes.update(_nodes_of(image))
+    else:  # the first controller draws the nodes that tools look at
+        nodes[znodes.LOG], snapshot_nodes = first_snapshot(image, image.metadata_level)
+        nodes.update(snapshot_nodes)
     block = restored_producer_ids(snapshot.producer_ids)
     nodes[znodes.PRODUCER_ID_BLOCK] = znodes.encode_producer_id_block(block, NO_CONTROLLER)
     nodes.update(snapshot.other_nodes)
@@ -162,9 +159,25 @@ def _operations(snapshot: Snapshot, image: MetadataImage) -> list[Operation]:
     # The counter of broker epochs is its node's version.
     count = snapshot.broker_sequence + BROKER_EPOCH_MARGIN
     operations += [CompareAndSet(znodes.BROKER_SEQUENCE, b"") for _ in range(count)]
-    for topic in image.topics.values():
-        operations += create_topic_operations(topic, image.controller_epoch)
+    if image.metadata_level < SNAPSHOT_LEVEL:
+        for topic in image.topics.values():
+            operations += create_topic_operations(topic, image.controller_epoch)
     return operations
+
+
+def _nodes_of(image: MetadataImage) -> dict[str, bytes]:
+    """All but topics, below `SNAPSHOT_LEVEL`."""
+    position = LogPosition(image.number, image.number + 1, NO_CONTROLLER, image.controller_epoch)
+    nodes = {
+        znodes.LOG: encode_position(position, image.metadata_level),
+        znodes.BROKERS: znodes.encode_brokers({}, image.directories, image.away),
+        znodes.broker_config_path(None): znodes.encode_settings(image.default_broker_config),
+    }
+    for node_id, settings in image.broker_configs.items():
+        nodes[znodes.broker_config_path(node_id)] = znodes.encode_settings(settings)
+    for group, settings in image.group_configs.items():
+        nodes[znodes.group_config_path(group)] = znodes.encode_settings(settings)
+    return nodes | security_nodes.nodes_of(image.security)
 
 
 async def _set_state(store: Store, restoration: Restoration, state: RestorationState) -> None:

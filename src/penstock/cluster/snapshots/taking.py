@@ -24,6 +24,8 @@ _KNOWN = frozenset(
         znodes.CONTROLLER_EPOCH,
         znodes.FEATURES,
         znodes.LOG,
+        znodes.SNAPSHOTS,
+        znodes.PICTURE,
         znodes.BROKERS,
         znodes.PRODUCER_ID_BLOCK,
         znodes.RESTORATION,

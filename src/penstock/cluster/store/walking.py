@@ -28,16 +28,18 @@ async def walk(
         level = []
         for start in range(0, len(parents), _AT_ONCE):
             part = parents[start : start + _AT_ONCE]
-            for path, names in zip(part, await asyncio.gather(*(_children(store, path) for path in part)), strict=True):
+            below = await asyncio.gather(*(names_below(store, path) for path in part))
+            for path, names in zip(part, below, strict=True):
                 children = (f"{path.rstrip('/')}/{name}" for name in names)
                 level += [child for child in children if child not in skipped]
     return found
 
 
-async def _children(store: Store, path: str) -> Sequence[str]:
+async def names_below(store: Store, path: str) -> Sequence[str]:
+    """The names of a node's children; none where there is no such node."""
     try:
         return await store.children(path)
     except StoreError as error:
-        if error.kind is StoreErrorKind.NO_NODE:  # gone since it was read
+        if error.kind is StoreErrorKind.NO_NODE:
             return ()
         raise

@@ -34,7 +34,11 @@ FEATURES = "/feature"
 DEFAULT_ENTITY = "<default>"
 # The log of the metadata: in the node its position, below the node the deltas. Kafka has nothing like it.
 LOG = "/penstock/log"
-# The brokers as the log knows them. Those in /brokers/ids may have come or gone since.
+# Below the node a snapshot of the metadata, by the number of the newest delta in it, and below that its parts.
+SNAPSHOTS = "/penstock/snapshots"
+# The number of the newest delta that Kafka's nodes show as a whole; missing where they show nothing yet.
+PICTURE = "/penstock/picture"
+# The brokers as the log knows them, below `SNAPSHOT_LEVEL`. Those in /brokers/ids may have come or gone since.
 BROKERS = "/penstock/brokers"
 # The cluster was restored from a snapshot.
 RESTORATION = "/penstock/restoration"
@@ -63,6 +67,14 @@ def broker_path(node_id: int) -> str:
 
 def delta_path(number: int) -> str:
     return f"{LOG}/{number:010d}"
+
+
+def snapshot_path(number: int) -> str:
+    return f"{SNAPSHOTS}/{number:010d}"
+
+
+def snapshot_part_path(number: int, part: int) -> str:
+    return f"{snapshot_path(number)}/{part:04d}"
 
 
 def topic_path(topic: str) -> str:
@@ -367,6 +379,15 @@ def decode_features(data: bytes) -> int:
         return FIRST_LEVEL if value is None else int(value["max_version_level"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _damaged(FEATURES, error) from error
+
+
+def encode_picture(number: int) -> bytes:
+    return str(number).encode()
+
+
+def decode_picture(data: bytes) -> int:
+    """-1 where the node does not tell: then nobody knows what is drawn."""
+    return int(data) if data.isdigit() else -1
 
 
 def encode_adoption(mark: AdoptionMark) -> bytes:

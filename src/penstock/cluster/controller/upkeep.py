@@ -1,0 +1,125 @@
+"""What follows on the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots. Now and
+then it looks whether the log is still as it was written.
+
+One task does it all, behind the changes. No change waits for it, and nothing is lost where it is cut short.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from penstock.cluster.controller.log_inspection import is_damaged
+from penstock.cluster.controller.office import Office
+from penstock.cluster.controller.picture import Picture
+from penstock.cluster.controller.snapshots import is_due, remove_snapshots, write_snapshot
+from penstock.cluster.controller.strangers import blur_changed
+from penstock.cluster.deltas.position import SnapshotMark
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.levels import SNAPSHOT_LEVEL
+from penstock.cluster.publishing import Publisher, Subscription
+from penstock.cluster.store.interface import Store, StoreError
+
+logger = logging.getLogger(__name__)
+
+# Between two attempts at a store that refuses.
+_RETRY_S = 0.5
+# Between two looks at the log, each of which reads what a broker reads that starts.
+INSPECTION_S = 60.0
+
+
+class Upkeep:
+    """Begins with an office, and ends with `stop` or when the office is closed."""
+
+    def __init__(self, store: Store, office: Office, publisher: Publisher, inspection_s: float) -> None:
+        self._store = store
+        self._office = office
+        self._publisher = publisher
+        self._inspection_s = inspection_s
+        self._picture: Picture | None = None
+        self._is_checked = False
+        self._is_inspection_due = False
+        self._tidied: SnapshotMark | None = None  # what the position named when others were last removed
+        self._complaint = ""
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._end = publisher.subscribe(Subscription(self._published, None, None, None))
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake()
+        self._rest()
+
+    def stop(self) -> None:
+        self._end()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _published(self, _old: MetadataImage, _new: MetadataImage) -> None:
+        self._wake()
+
+    def _rest(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._inspection_s, self._inspect)
+
+    def _inspect(self) -> None:
+        self._is_inspection_due = True
+        self._wake()
+        self._rest()
+
+    def _wake(self) -> None:
+        self._woken.set()
+        if self._task is None and self._publisher.image.metadata_level >= SNAPSHOT_LEVEL:
+            self._task = asyncio.create_task(self._run(), name="metadata-upkeep")
+
+    async def _run(self) -> None:
+        try:
+            while self._woken.is_set() and self._office.is_open:
+                self._woken.clear()
+                try:
+                    await self._work(self._publisher.image)
+                    self._complaint = ""
+                except StoreError as error:
+                    if self._office.writer.is_fenced_by(error):
+                        return
+                    self._complain(error)
+                    self._woken.set()
+                    await asyncio.sleep(_RETRY_S)
+                except Exception:  # the cluster goes on without; the next change tries again
+                    logger.exception("the upkeep of the metadata failed")
+        finally:
+            self._task = None
+
+    def _complain(self, error: StoreError) -> None:
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            logger.warning("what tools see of the metadata, or a snapshot, is written later: %s", error)
+
+    async def _work(self, image: MetadataImage) -> None:
+        fence = self._office.term.fence
+        if self._picture is None:
+            self._picture = await Picture.open(self._store, fence, image, self._office.writer.highest_level)
+        await self._picture.draw(image)
+        if not self._is_checked:
+            drawn = self._picture.drawn
+            self._picture.drawn = await blur_changed(self._store, drawn, self._picture.left_out)
+            self._is_checked = True
+            await self._picture.draw(drawn)
+        await self._keep_snapshots(image)
+        if self._is_inspection_due:
+            self._is_inspection_due = False
+            writer = self._office.writer
+            if await is_damaged(self._store, fence, writer.position, writer.highest_level):
+                self._office.give_up()
+
+    async def _keep_snapshots(self, image: MetadataImage) -> None:
+        writer, fence = self._office.writer, self._office.term.fence
+        position = writer.position
+        if position.snapshot != self._tidied:
+            await remove_snapshots(self._store, fence, position.snapshot, writer.offered and writer.offered.mark)
+            self._tidied = position.snapshot
+        # The newest change is not published yet: what publishes it wakes this task.
+        is_newest = position.number == image.number
+        if is_newest and is_due(position) and writer.offered is None:
+            mark = await write_snapshot(self._store, fence, image, position.snapshot)
+            writer.offer_snapshot(mark, position.size)
+            logger.info("a snapshot of the metadata at %d is written: %d bytes", mark.number, mark.size)
