@@ -88,28 +88,71 @@ async def _load_nodes(store: Store, before: LogPosition, highest_level: int) -> 
     if image.metadata_level >= SNAPSHOT_LEVEL:
         detail = f"the cluster's metadata has level {image.metadata_level}, and the log is not there"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
-    return None if lost else _at(image, after)
+    return None if lost else Loaded(_placed(image, after.position), after)
 
 
 async def _load_snapshot(store: Store, mark: SnapshotMark, highest_level: int) -> Loaded | None:
     """None where the position names another snapshot by now."""
-    paths = [znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count)]
-    cluster_id, *nodes = await store.read_many([znodes.CLUSTER_ID, *paths])
+    parts = await _read_parts(store, mark)
     after = await read_position(store, highest_level)
-    deltas = await read_deltas(store, mark.number, after.position.number, highest_level)
-    missing = next((path for path, node in zip(paths, nodes, strict=True) if node is None), None)
-    if missing is not None or deltas is None:
+    try:
+        image = await _image_at(store, parts, mark.number, after.position, highest_level)
+    except _MissingError as error:
         # Nothing goes before the position names another snapshot, so who finds the same one has not missed a race.
         if (await read_position(store, highest_level)).position.snapshot == mark:
             detail = "the node is missing, though the log needs it"
-            raise StoreError(StoreErrorKind.CORRUPT, missing or znodes.delta_path(mark.number + 1), detail)
+            raise StoreError(StoreErrorKind.CORRUPT, error.path, detail) from error
         return None
-    if cluster_id is None:
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
-    empty = MetadataImage(znodes.decode_cluster_id(cluster_id.data))
-    parts = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
+    return Loaded(image, after)
+
+
+async def load_at(store: Store, position: LogPosition, highest_level: int = SUPPORTED.highest) -> MetadataImage:
+    """From the snapshot that this position names, whatever stands in the store. Raises StoreError(CORRUPT)."""
+    assert position.snapshot is not None, "a position from before there were snapshots"
+    try:
+        parts = await _read_parts(store, position.snapshot)
+        return await _image_at(store, parts, position.snapshot.number, position, highest_level)
+    except _MissingError as error:
+        raise StoreError(StoreErrorKind.CORRUPT, error.path, "the node is missing, though the log needs it") from error
+
+
+class _MissingError(Exception):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+_Parts = dict[str, Node | None]
+
+
+async def _read_parts(store: Store, mark: SnapshotMark) -> _Parts:
+    """The cluster's id is the first."""
+    paths = [znodes.CLUSTER_ID, *(znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count))]
+    return dict(zip(paths, await store.read_many(paths), strict=True))
+
+
+async def _image_at(
+    store: Store, read: _Parts, number: int, position: LogPosition, highest_level: int
+) -> MetadataImage:
+    """What the parts and the deltas behind `number` make."""
+    deltas = await read_deltas(store, number, position.number, highest_level)
+    found: list[tuple[str, bytes]] = []
+    for path, node in read.items():
+        if node is None:
+            raise _MissingError(path)
+        found.append((path, node.data))
+    if deltas is None:
+        raise _MissingError(await _first_missing(store, number, position.number))
+    (_, cluster_id), *parts = found
+    empty = MetadataImage(znodes.decode_cluster_id(cluster_id))
     image = await asyncio.to_thread(_replay_snapshot, empty, parts, deltas, highest_level)
-    return _at(image, after)
+    return _placed(image, position)
+
+
+async def _first_missing(store: Store, newest_known: int, newest: int) -> str:
+    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
+    nodes = await store.read_many(paths)
+    return next((path for path, node in zip(paths, nodes, strict=True) if node is None), znodes.LOG)
 
 
 def _replay_snapshot(
@@ -118,15 +161,13 @@ def _replay_snapshot(
     return replayed(empty, [*_decode_deltas(parts, highest_level), *deltas])
 
 
-def _at(image: MetadataImage, stored: StoredPosition) -> Loaded:
-    position = stored.position
-    image = replace(
+def _placed(image: MetadataImage, position: LogPosition) -> MetadataImage:
+    return replace(
         image,
         number=position.number,
         controller_id=position.controller_id,
         controller_epoch=position.controller_epoch,
     )
-    return Loaded(image, stored)
 
 
 async def read_position(store: Store, highest_level: int = SUPPORTED.highest) -> StoredPosition:

@@ -75,6 +75,23 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def is_intact(data: bytes) -> bool:
+    """Whether this is the whole of what `encode_delta` made, by the checksum of the compression."""
+    try:
+        zlib.decompress(data)
+    except zlib.error:
+        return False
+    return True
+
+
+def decode_level(data: bytes) -> int:
+    """Of the metadata after the delta; 0 for what is no delta."""
+    try:
+        return int(json.loads(zlib.decompress(data))["format"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        return 0
+
+
 def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest) -> Delta:
     """Raises StoreError(CORRUPT) for what is no delta, or one of a later version of Penstock."""
     try:
