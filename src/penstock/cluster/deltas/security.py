@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.cluster.security_image import SecurityImage, Settings
-from penstock.cluster.store import security_nodes, znodes
-from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation
+from penstock.cluster.store import security_nodes
 from penstock.security.acls.types import (
     AclEntry,
     PatternType,
@@ -116,23 +115,6 @@ def replay_security(image: SecurityImage, delta: SecurityDelta | None) -> Securi
         _replayed(image.tokens, delta.tokens),
         _replayed(image.policies, delta.policies),
     )
-
-
-def security_operations(delta: SecurityDelta | None) -> list[Operation]:
-    if delta is None:
-        return []
-    values = {security_nodes.acl_path(each): security_nodes.encode_acls(acls) for each, acls in delta.acls.items()}
-    for path_of, changed in (
-        (security_nodes.entity_path, delta.entity_configs),
-        (security_nodes.token_path, delta.tokens),
-        (security_nodes.policy_path, delta.policies),
-    ):
-        values |= {path_of(key): znodes.encode_settings(settings) for key, settings in changed.items()}
-    created, deleted = set(delta.created), set(delta.deleted)
-    operations: list[Operation] = [Delete(path) for path in delta.deleted]
-    operations += [Create(path, security_nodes.node_data(path, values)) for path in delta.created]
-    operations += [CompareAndSet(path, data) for path, data in values.items() if path not in created | deleted]
-    return operations
 
 
 def _replayed_rules(acls: Rules, added: Rules, removed: Rules) -> Rules:
