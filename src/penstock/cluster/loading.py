@@ -122,43 +122,44 @@ class _MissingError(Exception):
         self.path = path
 
 
-_Parts = dict[str, Node | None]
-
-
-async def _read_parts(store: Store, mark: SnapshotMark) -> _Parts:
+async def _read_parts(store: Store, mark: SnapshotMark) -> Mapping[str, Node | None]:
     """The cluster's id is the first."""
     paths = [znodes.CLUSTER_ID, *(znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count))]
     return dict(zip(paths, await store.read_many(paths), strict=True))
 
 
 async def _image_at(
-    store: Store, read: _Parts, number: int, position: LogPosition, highest_level: int
+    store: Store, read: Mapping[str, Node | None], number: int, position: LogPosition, highest_level: int
 ) -> MetadataImage:
     """What the parts and the deltas behind `number` make."""
-    deltas = await read_deltas(store, number, position.number, highest_level)
+    deltas = await _read_log(store, number, position.number)
+    (_, cluster_id), *parts = _present(read)
+    empty = MetadataImage(znodes.decode_cluster_id(cluster_id))
+    image = await asyncio.to_thread(_replay_snapshot, empty, parts, _present(deltas), highest_level)
+    return _placed(image, position)
+
+
+async def _read_log(store: Store, newest_known: int, newest: int) -> dict[str, Node | None]:
+    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
+    return dict(zip(paths, await store.read_many(paths), strict=True))
+
+
+def _present(read: Mapping[str, Node | None]) -> list[tuple[str, bytes]]:
     found: list[tuple[str, bytes]] = []
     for path, node in read.items():
         if node is None:
             raise _MissingError(path)
         found.append((path, node.data))
-    if deltas is None:
-        raise _MissingError(await _first_missing(store, number, position.number))
-    (_, cluster_id), *parts = found
-    empty = MetadataImage(znodes.decode_cluster_id(cluster_id))
-    image = await asyncio.to_thread(_replay_snapshot, empty, parts, deltas, highest_level)
-    return _placed(image, position)
-
-
-async def _first_missing(store: Store, newest_known: int, newest: int) -> str:
-    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
-    nodes = await store.read_many(paths)
-    return next((path for path, node in zip(paths, nodes, strict=True) if node is None), znodes.LOG)
+    return found
 
 
 def _replay_snapshot(
-    empty: MetadataImage, parts: Sequence[tuple[str, bytes]], deltas: Sequence[Delta], highest_level: int
+    empty: MetadataImage,
+    parts: Sequence[tuple[str, bytes]],
+    deltas: Sequence[tuple[str, bytes]],
+    highest_level: int,
 ) -> MetadataImage:
-    return replayed(empty, [*_decode_deltas(parts, highest_level), *deltas])
+    return replayed(empty, [*_decode_deltas(parts, highest_level), *_decode_log(deltas, highest_level)])
 
 
 def _placed(image: MetadataImage, position: LogPosition) -> MetadataImage:
@@ -181,18 +182,25 @@ async def read_deltas(
     store: Store, newest_known: int, newest: int, highest_level: int = SUPPORTED.highest
 ) -> list[Delta] | None:
     """Those after `newest_known`, up to `newest`. None if one of them is not kept any more."""
-    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
-    nodes = await store.read_many(paths)
-    present = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
-    if len(present) < len(paths):
+    try:
+        present = _present(await _read_log(store, newest_known, newest))
+    except _MissingError:
         return None
     if sum(len(data) for _, data in present) < _DECODED_IN_TURN:
-        return _decode_deltas(present, highest_level)
-    return await asyncio.to_thread(_decode_deltas, present, highest_level)
+        return _decode_log(present, highest_level)
+    return await asyncio.to_thread(_decode_log, present, highest_level)
 
 
 def _decode_deltas(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[Delta]:
     return [decode_delta(path, data, highest_level) for path, data in nodes]
+
+
+def _decode_log(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[Delta]:
+    deltas = _decode_deltas(nodes, highest_level)
+    for (path, _), delta in zip(nodes, deltas, strict=True):
+        if path != znodes.delta_path(delta.number):
+            raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta in it is number {delta.number}")
+    return deltas
 
 
 def replayed(image: MetadataImage, deltas: Sequence[Delta]) -> MetadataImage:

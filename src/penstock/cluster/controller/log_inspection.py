@@ -2,7 +2,7 @@
 
 Rules:
 - Nobody writes a delta or a part of a snapshot a second time. One that is missing, that was changed since it was made,
-  or that is no compressed text is somebody else's doing.
+  or that is no delta or another one's is somebody else's doing.
 - Only what a broker reads that starts counts. Older deltas are kept for those that follow, who can do without.
 - An election looks at the names alone. The controller in office looks at the nodes. What was changed it removes. So
   everybody finds it missing, and `lost_log` knows what to do.
@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from penstock.cluster.controller.removal import remove_nodes
-from penstock.cluster.deltas.encoding import is_intact
+from penstock.cluster.deltas.encoding import decode_number
 from penstock.cluster.deltas.position import LogPosition
 from penstock.cluster.loading import read_position
 from penstock.cluster.store import znodes
@@ -60,8 +60,13 @@ def _find_wrong(paths: Sequence[str], nodes: Sequence[Node | None]) -> dict[str,
     return {
         path: node
         for path, node in zip(paths, nodes, strict=True)
-        if node is None or node.version != FIRST_VERSION or not is_intact(node.data)
+        if node is None or node.version != FIRST_VERSION or not _is_own(path, decode_number(node.data))
     }
+
+
+def _is_own(path: str, number: int | None) -> bool:
+    """A part of a snapshot is a delta as well, and its number is not in its path."""
+    return number is not None and (not path.startswith(f"{znodes.LOG}/") or path == znodes.delta_path(number))
 
 
 def _part_paths(position: LogPosition) -> Sequence[str]:

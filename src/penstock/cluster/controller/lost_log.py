@@ -57,8 +57,7 @@ async def mend_log(store: Store, fence: Check, image: MetadataImage, highest_lev
     numbers = await delta_numbers(store)
     position = decode_position(node.data, highest_level) if node is not None and _is_readable(node) else None
     if image.metadata_level >= SNAPSHOT_LEVEL or (position is not None and position.snapshot is not None):
-        if position is None or (position.number >= image.number and not await is_complete(store, position, numbers)):
-            await _go_on(store, fence, image, _Left(node, position, numbers), highest_level)
+        await _mend_with_snapshot(store, fence, image, _Left(node, position, numbers), highest_level)
         return
     if position is not None and position.number >= image.number:
         mended = position._replace(first=max(position.first, _first_of_run(numbers, position.number)))
@@ -86,6 +85,10 @@ async def check_log(store: Store, highest_level: int) -> None:
         position = await _position_by_snapshot(store, marks, numbers, highest_level)
     else:
         position = await _newest_position(store, numbers, highest_level)
+    await store.sync(znodes.LOG)
+    now = await store.read(znodes.LOG)
+    if now is not None and now != node:
+        return  # another broker has just founded the cluster, or mended the log
     if node is None or position is None:
         detail = f"the log of the metadata is missing, and no broker that runs knows where it stood: {_ADVICE}"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
@@ -118,6 +121,24 @@ class _Left(NamedTuple):
     node: Node | None  # of the position
     position: LogPosition | None  # None where that cannot be read
     numbers: Collection[int]  # of deltas
+
+
+async def _mend_with_snapshot(
+    store: Store, fence: Check, image: MetadataImage, left: _Left, highest_level: int
+) -> None:
+    position = left.position
+    if position is not None and position.number < image.number:
+        if any(number not in left.numbers for number in range(position.number + 1, image.number + 1)):
+            return  # the store has lost changes: see `Member`
+        left, position = left._replace(position=None), None  # all of them are there, and the position was set back
+    if position is None or not await is_complete(store, position, left.numbers):
+        await _go_on(store, fence, image, left, highest_level)
+        return
+    # A delta beyond the position is nobody's: the change that makes one moves the position in the same transaction.
+    beyond = sorted(number for number in left.numbers if number > position.number)
+    if beyond:
+        logger.warning("%s is not of a controller's making, and removed", znodes.delta_path(beyond[0]))
+        await remove_nodes(store, fence, [znodes.delta_path(number) for number in beyond])
 
 
 async def _go_on(store: Store, fence: Check, image: MetadataImage, left: _Left, highest_level: int) -> None:

@@ -52,7 +52,7 @@ from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.core.clock import Clock
 from penstock.core.metrics.cluster_counters import ControllerMetrics
-from penstock.protocol.errors import ApiError
+from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
@@ -132,8 +132,8 @@ class Member:
             looks += 1
             try:
                 await self._step()
-            except StoreError as error:
-                is_taken = error.kind is StoreErrorKind.NODE_EXISTS and loop.time() < deadline
+            except (StoreError, ApiError) as error:
+                is_taken = _is_taken(error) and loop.time() < deadline
                 if not is_taken and not _is_passing(error, self._store):
                     raise
                 if is_taken and not is_told:
@@ -398,7 +398,16 @@ def _complain(error: Exception) -> None:
         logger.error("the metadata cannot be followed: %s", error, exc_info=error)
 
 
-def _is_passing(error: StoreError, store: Store) -> bool:
-    """Whether the connection or the session was lost, and will be back."""
+def _is_taken(error: StoreError | ApiError) -> bool:
+    """Whether a session of this broker's former self holds its node."""
+    if isinstance(error, ApiError) or error.path.startswith(znodes.LOG):
+        return False
+    return error.kind is StoreErrorKind.NODE_EXISTS
+
+
+def _is_passing(error: StoreError | ApiError, store: Store) -> bool:
+    """Whether the connection, the session or an office was lost, and will be back."""
+    if isinstance(error, ApiError):
+        return error.code is ErrorCode.NOT_CONTROLLER
     is_connected = store.session_state is SessionState.CONNECTED
     return error.kind in (StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED) or not is_connected

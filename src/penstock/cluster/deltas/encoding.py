@@ -75,13 +75,12 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def is_intact(data: bytes) -> bool:
-    """Whether this is the whole of what `encode_delta` made, by the checksum of the compression."""
+def decode_number(data: bytes) -> int | None:
+    """Of a delta, with the checksum of the compression compared; None for what is no delta."""
     try:
-        zlib.decompress(data)
-    except zlib.error:
-        return False
-    return True
+        return int(json.loads(zlib.decompress(data))["number"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        return None
 
 
 def decode_level(data: bytes) -> int:
