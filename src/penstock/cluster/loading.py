@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from penstock.cluster.deltas.delta import Delta, replay
+from penstock.cluster.deltas.delta import Delta, Replay
 from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position
 from penstock.cluster.foreign_nodes import is_broker_name, warn_of_ignored
@@ -205,17 +205,14 @@ def _decode_log(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[
 
 def replayed(image: MetadataImage, deltas: Sequence[Delta]) -> MetadataImage:
     """Raises StoreError(CORRUPT) when a delta does not follow on what is there."""
+    replay = Replay(image)
     for delta in deltas:
-        image = _replayed(image, delta)
-    return image
-
-
-def _replayed(image: MetadataImage, delta: Delta) -> MetadataImage:
-    try:
-        return replay(image, delta)
-    except ValueError as error:
-        detail = f"the delta does not follow on the one before: {error}"
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(delta.number), detail) from error
+        try:
+            replay.follow(delta)
+        except ValueError as error:
+            detail = f"the delta does not follow on the one before: {error}"
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(delta.number), detail) from error
+    return replay.image
 
 
 def _lost_topics(read: _Read, image: MetadataImage, deltas: Sequence[Delta]) -> list[str]:
