@@ -121,6 +121,7 @@ class Adoption:
                 after = identity._replace(node_id=adopted.node_id, cluster_id=adopted.cluster_id)
                 if after != identity:
                     self._files.write_atomically(path / names.META_PROPERTIES, encode_meta_properties(after))
+                self._files.unlink(path / names.METADATA_NUMBER)  # the cluster counts for itself
             self._reached(Step.DIRECTORIES)
             self._files.rename(home / METADATA_FILE, home / ADOPTED_FILE)
             self._files.sync_directory(home)
