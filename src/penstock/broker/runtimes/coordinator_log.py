@@ -77,7 +77,7 @@ class CoordinatorLog:
         return [partition for index in indexes if (partition := self.find_owing(index)) is not None]
 
     def find_owing(self, index: int) -> Partition | None:
-        """The same for one partition, as each request asks it: 0.5 us. Bench: rebalance."""
+        """The same for one partition, as each request asks it: 0.5 us, with followers 1.4 us. Bench: rebalance."""
         partition = self._partitions.find(self.topic, index)
         if partition is None or (
             partition.log.is_settled() and (partition.leading is None or self._partitions.context.is_session_sure())
