@@ -80,7 +80,7 @@ def test_settings_of_all_groups_and_of_one_change_when_the_image_says_so() -> No
     with_broker(use)
 
 
-def test_log_is_removed_at_the_start_when_the_metadata_does_not_know_its_topic() -> None:
+def test_log_is_set_aside_at_the_start_when_the_store_has_forgotten_its_topic() -> None:
     async def run() -> None:
         ground = Ground()
         async with ground.broker() as broker:
@@ -90,7 +90,7 @@ def test_log_is_removed_at_the_start_when_the_metadata_does_not_know_its_topic()
         async with ground.broker() as broker:
             assert TopicPartition("orders", 0) not in broker.directories.logs
             (renamed,) = [name for name in ground.files.list_names(DATA) if name.startswith("orders-0")]
-            assert renamed.endswith("-delete")
+            assert renamed.endswith("-stray")
 
     asyncio.run(run())
 
