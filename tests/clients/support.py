@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from confluent_kafka.admin import AdminClient
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
 from penstock.client.exchange import Exchange
@@ -36,6 +38,18 @@ def eventually(look: Callable[[], T], what: str, patience_s: float = PATIENCE_S)
         assert time.monotonic() < deadline, f"{what} did not happen within {patience_s:.0f} s; last seen: {found!r}"
         time.sleep(0.01)
     return found
+
+
+def librdkafka_can_log_in(config: Mapping[str, Any]) -> bool:
+    """Fails where the broker neither answers nor refuses the login."""
+    errors: list[str] = []
+    settings: dict[str, Any] = {**config, "error_cb": lambda error: errors.append(error.name()), "log_level": 0}
+    client = AdminClient(settings)
+    answer = client.describe_cluster()
+    eventually(
+        lambda: client.poll(0.05) >= 0 and (answer.done() or "_AUTHENTICATION" in errors), "a login or its refusal"
+    )
+    return "_AUTHENTICATION" not in errors and bool(answer.result())
 
 
 def is_cut_off(connection: BlockingConnection) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import stat
 from pathlib import Path
 
@@ -7,14 +8,20 @@ import pytest
 
 from penstock.client.connection import BlockingConnection, LoginRefusedError
 from penstock.client.security import ClientSecurity
+from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SNAPSHOT_LEVEL, LevelRange
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.store.sqlite import SqliteStore
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.security.sasl.exchange import Credentials
 from penstock.security.sasl.plain import PlainCredentials
 from penstock.security.sasl.scram import SHA_256, SHA_512
 from penstock.security.sasl.scram_client import ScramCredentials
+from penstock.server.stores import METADATA_FILE, make_data_directory
 from penstock.testing.processes import BrokerProcess, find_free_port
 from tests.clients.cli_runner import Cli
 from tests.clients.sasl_broker import PASSWORD, USER, SaslBroker
+from tests.clients.support import librdkafka_can_log_in
 
 
 @pytest.fixture
@@ -114,12 +121,24 @@ def test_first_users_log_in_when_added_before_the_first_start(tmp_path: Path) ->
     assert log_in_at_a_start(data, {"penstock.first.users.file": str(file)}) == ["admin first", "other changed"]
 
 
-def test_user_logs_in_when_the_password_was_set_while_no_broker_ran(tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", [SECURITY_LEVEL, SNAPSHOT_LEVEL])
+def test_user_logs_in_when_the_password_was_set_while_no_broker_ran(tmp_path: Path, level: int) -> None:
+    """From level 3 on brokers do not load Kafka's nodes: a password that was written there alone opened nothing."""
     data, cli = tmp_path / "data", Cli("127.0.0.1:1")
+    asyncio.run(found(data, level))
     cli.run("users", "add", "admin", "--password", "first", "--data-dir", str(data))
     cli.run("users", "add", "other", "--password", "second", "--data-dir", str(data))
     assert log_in_at_a_start(data, {}) == ["admin first", "other second"]
-    cli.run("users", "add", "late", "--password", "x", "--data-dir", str(data))
+    cli.run("users", "add", "other", "--password", "changed", "--data-dir", str(data))
+    assert log_in_at_a_start(data, {}) == ["admin first", "other changed"]
+
+
+async def found(data: Path, level: int) -> None:
+    """The store of a single node, as a version that knew no higher level made it."""
+    make_data_directory(data)
+    store = await SqliteStore.open(data / METADATA_FILE)
+    await Metadata.load(store, BrokerConfig.parse({}), levels=LevelRange(FIRST_LEVEL, level))
+    await store.close()
 
 
 def log_in_at_a_start(data: Path, settings: dict[str, str]) -> list[str]:
@@ -130,8 +149,17 @@ def log_in_at_a_start(data: Path, settings: dict[str, str]) -> list[str]:
         address, cli = ("127.0.0.1", port), Cli("127.0.0.1:1")
         assert not can_log_in(address, PlainCredentials("admin", "first"))
         assert cli.try_run("users", "add", "late", "--password", "x", "--data-dir", str(data)).code == 1
-        tried = [("admin", "first"), ("other", "second"), ("other", "changed")]
-        return [" ".join(each) for each in tried if can_log_in(address, ScramCredentials(SHA_512, *each))]
+        client = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+        }
+        tried = [("admin", "first"), ("other", "second"), ("other", "changed"), ("late", "x")]
+        return [
+            f"{user} {password}"
+            for user, password in tried
+            if librdkafka_can_log_in({**client, "sasl.username": user, "sasl.password": password})
+        ]
 
 
 def test_token_is_created_renewed_and_ended_when_asked_for(sasl_broker: SaslBroker, tmp_path: Path) -> None:

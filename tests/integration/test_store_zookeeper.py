@@ -14,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from penstock.cluster.store.interface import CompareAndSet, Create, Node, SessionState, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Create,
+    Node,
+    SessionState,
+    StoreError,
+    StoreErrorKind,
+)
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 from penstock.core.metrics.cluster_counters import StoreMetrics
@@ -395,6 +403,9 @@ def test_others_may_look_at_what_is_no_secret_and_change_nothing_when_access_lis
             assert await other.read("/topics") == Node(b"y", 1)
             assert await failed(other.compare_and_set("/topics", b"z", None)) is StoreErrorKind.UNAVAILABLE
             assert await failed(other.read("/config/users/alice")) is StoreErrorKind.UNAVAILABLE
+            with pytest.raises(StoreError) as error:
+                await other.transaction([Check("/config", 0), CompareAndSet("/topics", b"z")])
+            assert (error.value.path, error.value.is_refusal) == ("/topics", True)
 
     run(test())
 

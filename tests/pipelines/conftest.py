@@ -6,8 +6,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.pipelines.spark_home import leave_out_archive
@@ -21,6 +23,8 @@ os.environ.setdefault(
     "JAVA_TOOL_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
+# Long enough for a busy machine: the JVM removes its temporary directories when it ends.
+JAVA_END_TIMEOUT_S = 60
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -66,3 +70,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+    end_java()
+
+
+def end_java() -> None:
+    """The CPU time of a process that nobody waits for is in no sum. PySpark leaves its JVM behind, and the JVM takes
+    most of what these tests take.
+    """
+    gateway: Any = SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # at which the JVM ends
+    gateway.proc.wait(JAVA_END_TIMEOUT_S)

@@ -9,10 +9,11 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cluster.deltas.delta import Delta, difference, replay
+from penstock.cluster.deltas.delta import Delta, Replay, difference, replay
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import write_operations
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.levels import SECURITY_LEVEL, SNAPSHOT_LEVEL
 from penstock.cluster.loading import load_image
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store
@@ -36,6 +37,18 @@ def test_image_is_the_next_one_when_the_difference_is_replayed(images: list[Meta
             assert replay(old, delta) == new
             assert decode_delta("/x", encode_delta(delta)) == delta
         assert difference(new, replace(new)) is None
+
+
+@settings(deadline=None, max_examples=25)
+@given(histories(), st.sampled_from([SECURITY_LEVEL, SNAPSHOT_LEVEL]))
+def test_image_is_the_last_one_when_all_differences_are_replayed_at_once(
+    images: list[MetadataImage], level: int
+) -> None:
+    images = [replace(image, metadata_level=level) for image in images]
+    way = Replay(images[0])
+    for delta in deltas_of(images):
+        way.follow(delta)
+    assert replace(way.image, number=images[-1].number) == images[-1]
 
 
 @settings(deadline=None)

@@ -35,20 +35,28 @@ def warn_of_changed(paths: Sequence[str]) -> None:
     _warn("changed by somebody else, and written anew", paths)
 
 
+def warn_of_unread(paths: Sequence[str]) -> None:
+    if paths:
+        logger.warning("the metadata store does not let us read nodes of the cluster: %s", _some(paths))
+
+
 def _warn(what: str, paths: Sequence[str]) -> None:
     """One warning for each command that should have been used."""
     by_command: dict[str, list[str]] = {}
     for path in paths:
         by_command.setdefault(right_command(path), []).append(path)
     for command, found in by_command.items():
-        more = f" and {len(found) - _PATHS_TOLD} more" if len(found) > _PATHS_TOLD else ""
         logger.warning(
-            "the metadata store has nodes that are %s: %s%s. Nothing counts that is written past the brokers. Use %s.",
+            "the metadata store has nodes that are %s: %s. Nothing counts that is written past the brokers. Use %s.",
             what,
-            ", ".join(found[:_PATHS_TOLD]),
-            more,
+            _some(found),
             command,
         )
+
+
+def _some(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _PATHS_TOLD} more" if len(paths) > _PATHS_TOLD else ""
+    return ", ".join(paths[:_PATHS_TOLD]) + more
 
 
 def right_command(path: str) -> str:

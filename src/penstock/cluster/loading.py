@@ -17,7 +17,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from penstock.cluster.deltas.delta import Delta, replay
+from penstock.cluster.deltas.delta import Delta, Replay
 from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position
 from penstock.cluster.foreign_nodes import is_broker_name, warn_of_ignored
@@ -88,45 +88,87 @@ async def _load_nodes(store: Store, before: LogPosition, highest_level: int) -> 
     if image.metadata_level >= SNAPSHOT_LEVEL:
         detail = f"the cluster's metadata has level {image.metadata_level}, and the log is not there"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
-    return None if lost else _at(image, after)
+    return None if lost else Loaded(_placed(image, after.position), after)
 
 
 async def _load_snapshot(store: Store, mark: SnapshotMark, highest_level: int) -> Loaded | None:
     """None where the position names another snapshot by now."""
-    paths = [znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count)]
-    cluster_id, *nodes = await store.read_many([znodes.CLUSTER_ID, *paths])
+    parts = await _read_parts(store, mark)
     after = await read_position(store, highest_level)
-    deltas = await read_deltas(store, mark.number, after.position.number, highest_level)
-    missing = next((path for path, node in zip(paths, nodes, strict=True) if node is None), None)
-    if missing is not None or deltas is None:
+    try:
+        image = await _image_at(store, parts, mark.number, after.position, highest_level)
+    except _MissingError as error:
         # Nothing goes before the position names another snapshot, so who finds the same one has not missed a race.
         if (await read_position(store, highest_level)).position.snapshot == mark:
             detail = "the node is missing, though the log needs it"
-            raise StoreError(StoreErrorKind.CORRUPT, missing or znodes.delta_path(mark.number + 1), detail)
+            raise StoreError(StoreErrorKind.CORRUPT, error.path, detail) from error
         return None
-    if cluster_id is None:
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, "the node is missing, though others refer to it")
-    empty = MetadataImage(znodes.decode_cluster_id(cluster_id.data))
-    parts = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
-    image = await asyncio.to_thread(_replay_snapshot, empty, parts, deltas, highest_level)
-    return _at(image, after)
+    return Loaded(image, after)
+
+
+async def load_at(store: Store, position: LogPosition, highest_level: int = SUPPORTED.highest) -> MetadataImage:
+    """From the snapshot that this position names, whatever stands in the store. Raises StoreError(CORRUPT)."""
+    assert position.snapshot is not None, "a position from before there were snapshots"
+    try:
+        parts = await _read_parts(store, position.snapshot)
+        return await _image_at(store, parts, position.snapshot.number, position, highest_level)
+    except _MissingError as error:
+        raise StoreError(StoreErrorKind.CORRUPT, error.path, "the node is missing, though the log needs it") from error
+
+
+class _MissingError(Exception):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
+async def _read_parts(store: Store, mark: SnapshotMark) -> Mapping[str, Node | None]:
+    """The cluster's id is the first."""
+    paths = [znodes.CLUSTER_ID, *(znodes.snapshot_part_path(mark.number, part) for part in range(mark.part_count))]
+    return dict(zip(paths, await store.read_many(paths), strict=True))
+
+
+async def _image_at(
+    store: Store, read: Mapping[str, Node | None], number: int, position: LogPosition, highest_level: int
+) -> MetadataImage:
+    """What the parts and the deltas behind `number` make."""
+    deltas = await _read_log(store, number, position.number)
+    (_, cluster_id), *parts = _present(read)
+    empty = MetadataImage(znodes.decode_cluster_id(cluster_id))
+    image = await asyncio.to_thread(_replay_snapshot, empty, parts, _present(deltas), highest_level)
+    return _placed(image, position)
+
+
+async def _read_log(store: Store, newest_known: int, newest: int) -> dict[str, Node | None]:
+    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
+    return dict(zip(paths, await store.read_many(paths), strict=True))
+
+
+def _present(read: Mapping[str, Node | None]) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for path, node in read.items():
+        if node is None:
+            raise _MissingError(path)
+        found.append((path, node.data))
+    return found
 
 
 def _replay_snapshot(
-    empty: MetadataImage, parts: Sequence[tuple[str, bytes]], deltas: Sequence[Delta], highest_level: int
+    empty: MetadataImage,
+    parts: Sequence[tuple[str, bytes]],
+    deltas: Sequence[tuple[str, bytes]],
+    highest_level: int,
 ) -> MetadataImage:
-    return replayed(empty, [*_decode_deltas(parts, highest_level), *deltas])
+    return replayed(empty, [*_decode_deltas(parts, highest_level), *_decode_log(deltas, highest_level)])
 
 
-def _at(image: MetadataImage, stored: StoredPosition) -> Loaded:
-    position = stored.position
-    image = replace(
+def _placed(image: MetadataImage, position: LogPosition) -> MetadataImage:
+    return replace(
         image,
         number=position.number,
         controller_id=position.controller_id,
         controller_epoch=position.controller_epoch,
     )
-    return Loaded(image, stored)
 
 
 async def read_position(store: Store, highest_level: int = SUPPORTED.highest) -> StoredPosition:
@@ -140,33 +182,37 @@ async def read_deltas(
     store: Store, newest_known: int, newest: int, highest_level: int = SUPPORTED.highest
 ) -> list[Delta] | None:
     """Those after `newest_known`, up to `newest`. None if one of them is not kept any more."""
-    paths = [znodes.delta_path(number) for number in range(newest_known + 1, newest + 1)]
-    nodes = await store.read_many(paths)
-    present = [(path, node.data) for path, node in zip(paths, nodes, strict=True) if node is not None]
-    if len(present) < len(paths):
+    try:
+        present = _present(await _read_log(store, newest_known, newest))
+    except _MissingError:
         return None
     if sum(len(data) for _, data in present) < _DECODED_IN_TURN:
-        return _decode_deltas(present, highest_level)
-    return await asyncio.to_thread(_decode_deltas, present, highest_level)
+        return _decode_log(present, highest_level)
+    return await asyncio.to_thread(_decode_log, present, highest_level)
 
 
 def _decode_deltas(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[Delta]:
     return [decode_delta(path, data, highest_level) for path, data in nodes]
 
 
+def _decode_log(nodes: Sequence[tuple[str, bytes]], highest_level: int) -> list[Delta]:
+    deltas = _decode_deltas(nodes, highest_level)
+    for (path, _), delta in zip(nodes, deltas, strict=True):
+        if path != znodes.delta_path(delta.number):
+            raise StoreError(StoreErrorKind.CORRUPT, path, f"the delta in it is number {delta.number}")
+    return deltas
+
+
 def replayed(image: MetadataImage, deltas: Sequence[Delta]) -> MetadataImage:
     """Raises StoreError(CORRUPT) when a delta does not follow on what is there."""
+    replay = Replay(image)
     for delta in deltas:
-        image = _replayed(image, delta)
-    return image
-
-
-def _replayed(image: MetadataImage, delta: Delta) -> MetadataImage:
-    try:
-        return replay(image, delta)
-    except ValueError as error:
-        detail = f"the delta does not follow on the one before: {error}"
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(delta.number), detail) from error
+        try:
+            replay.follow(delta)
+        except ValueError as error:
+            detail = f"the delta does not follow on the one before: {error}"
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.delta_path(delta.number), detail) from error
+    return replay.image
 
 
 def _lost_topics(read: _Read, image: MetadataImage, deltas: Sequence[Delta]) -> list[str]:

@@ -51,7 +51,7 @@ from penstock.cluster.loading import load_image
 from penstock.cluster.producer_ids import allocate_producer_id_block
 from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
 from penstock.cluster.security_changes import SecurityChanges
-from penstock.cluster.snapshots.restoration import check_usable
+from penstock.cluster.snapshots.restoration import check_usable, mark_set_back
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import NO_PRODUCER_IDS, ProducerIdBlock
@@ -79,6 +79,8 @@ class Disks(NamedTuple):
 
     ids: tuple[str, ...]
     are_empty: bool
+    # How far the log of the metadata had come when the broker noted that last, since the last restore.
+    metadata_number: int = 0
 
 
 NO_DISKS = Disks((), are_empty=False)
@@ -174,6 +176,14 @@ class Metadata:
         `Member.join`. `inspection_s` is the time between two looks of a controller at its log. Raises StoreError.
         """
         identity, image = self.config.identity, self.image
+        if image.number < disks.metadata_number:
+            logger.error(
+                "the metadata stands at %d, and this broker has seen %d: the store was set back. Logs of topics that "
+                "it does not know are set aside, here and at every other broker that starts",
+                image.number,
+                disks.metadata_number,
+            )
+            self.restoration_id = await mark_set_back(self._store, format_topic_id(self._choices.new_topic_id()))
         epoch = -1 if previous_epoch is None else previous_epoch
         if previous_epoch == -1 and image.number == 0 and identity.node_id in image.brokers:
             epoch = image.brokers[identity.node_id].epoch

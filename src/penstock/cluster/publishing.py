@@ -38,6 +38,7 @@ class Publisher:
         self.config = effective_config(config, image)
         # Held by whoever replaces the image, from the decision or the reading on.
         self.turn = asyncio.Lock()
+        self.is_set_back = False  # the store was, behind the image: only a start tells what it has
         self._subscriptions: list[Subscription] = []
 
     def subscribe(self, subscription: Subscription) -> Callable[[], None]:

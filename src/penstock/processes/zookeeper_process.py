@@ -21,10 +21,15 @@ TICK_MS = 500
 MIN_SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS = 1_000, 60_000
 # A server has 10 s to join its leader and may lag by 5 s: ZooKeeper's usual numbers, in ticks of 500 ms.
 _INIT_TICKS, _SYNC_TICKS = 20, 10
-# 10,000 partitions take about 20 MB; ZooKeeper's own default of 1 GB is for ensembles that serve many systems.
-_HEAP_MB = 256
+# ZooKeeper's own default. 10,000 partitions take about 20 MB, but 100,000 of one topic filled 256 MB.
+_HEAP_MB = 1_024
+# Transactions that are kept for servers that lag. ZooKeeper keeps 500, and one of ours can have half a megabyte.
+_TRANSACTIONS_KEPT = 100
 # One collector and one compiler thread: the server shares the machine with brokers.
-_JAVA_OPTIONS = ("-Xms32m", f"-Xmx{_HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_JAVA_OPTIONS = (
+    *("-Xms32m", f"-Xmx{_HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
+    f"-Dzookeeper.commitLogCount={_TRANSACTIONS_KEPT}",
+)
 # Errors alone: warnings of a start are about options that nobody misses. The commands log an error where they are asked
 # before the server is up, as they are here.
 _LOGGING = """\

@@ -8,12 +8,18 @@ no leadership.
 A leader that nobody can succeed stays: the only replica, or the only member of an in-sync set whose topic forbids
 unclean elections.
 
+A lease is enough to write by, and not to answer from memory by: see `broker.partitions.confirmations`.
+
 The same rule lets a leader go on that has stopped, where it knows from when the others have followed at its epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+
+# How long an in-sync follower may be silent before a leader without a session gives up: three of its fetches, which
+# wait half a second each.
+LEASE_MS = 2_000
 
 
 def may_lead(

@@ -7,26 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.cluster.decisions.security.users import Upsertion
-from penstock.cluster.offline_passwords import write_passwords
-from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.metrics.cluster_counters import StoreMetrics
+from penstock.core.clock import SystemClock
 from penstock.securing.setup import ITERATIONS, password_of
 from penstock.security.sasl.passwords import SALT_RANDOMNESS, salt_password
 from penstock.security.sasl.scram import SHA_256, SHA_512
-from penstock.server.stores import open_store
+from penstock.server.offline_passwords import write_passwords
 
 
 async def write_logins(data: Path, logins: Mapping[str, str]) -> None:
-    """Raises StoreError and LogDirectoryError, and ApiError where a broker runs."""
+    """Raises what `write_passwords` raises."""
     users = []
     for user, login in logins.items():
         # For both mechanisms: a password that is lost should open nothing any more.
         for hashing in (SHA_512, SHA_256):
             each = salt_password(hashing, password_of(login), secrets.token_bytes(SALT_RANDOMNESS), ITERATIONS)
             users.append(Upsertion(user, hashing.code, each.iterations, each.salt, each.salted))
-    config = BrokerConfig.parse({"log.dirs": str(data)})
-    store = await open_store(config, is_temporary=False, metrics=StoreMetrics())
-    try:
-        await write_passwords(store, config, users)
-    finally:
-        await store.close()
+    await write_passwords(data, users, SystemClock())

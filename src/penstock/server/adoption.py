@@ -6,9 +6,11 @@ The steps, in their order:
 2. MARKED. The node's own store says that the node is on its way. From here on no broker starts on the directories: not
    a single one, which would hand out what is the cluster's by now, nor one of the cluster, which would delete the files
    of topics that the cluster does not know yet.
-3. FOUNDED. The cluster is there: an empty ensemble gets the node's cluster id.
+3. FOUNDED. The cluster is there: an empty ensemble gets the node's cluster id. A cluster in which nobody has logged in
+   yet gets the node's secret of logins.
 4. PRODUCER_IDS. The cluster's counter of producer ids is past those of the node.
-5. METADATA. One change of the metadata brings topics and settings. It is made or not made, however large it is.
+5. METADATA. One change of the metadata brings topics, settings, users and rights. It is made or not made, however large
+   it is.
 6. DIRECTORIES. `meta.properties` names the cluster and the broker's id there.
 7. FINISHED. The node's own store is put away under another name.
 
@@ -29,13 +31,14 @@ from penstock.cluster.controller.takeover import change_from_outside
 from penstock.cluster.decisions.adoption import AdoptionError, Newcomer, decide_adoption, is_adopted
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.loading import load_image
+from penstock.cluster.login_secret import read_login_secret
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind, parent_of
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.cluster.store.znodes import AdoptionMark
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.types import TopicPartition, format_topic_id, new_topic_id
+from penstock.core.types import TopicPartition
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import DirectoryIdentity, decode_meta_properties, encode_meta_properties
 from penstock.log.storage.files import Files
@@ -51,14 +54,17 @@ _CARRIED = {
         "config",
         "controller",
         "controller_epoch",
+        "delegation_token",
         "feature",
+        "kafka-acl",
+        "kafka-acl-extended",
         "latest_producer_id_block",
         "penstock",
     },
     "/brokers": {"ids", "seqid", "topics"},
     "/cluster": {"id"},
-    "/config": {"brokers", "groups", "topics"},
-    "/penstock": {"adoption", "brokers", "log", "picture", "snapshots"},
+    "/config": {"brokers", "clients", "groups", "ips", "topics", "users"},
+    "/penstock": {"adoption", "brokers", "log", "login_secret", "picture", "policies", "snapshots"},
 }
 
 
@@ -67,7 +73,7 @@ class Step(enum.Enum):
     MARKED = "no broker starts on the directory until this is done"
     FOUNDED = "the cluster is there"
     PRODUCER_IDS = "producer ids go on behind those of the node"
-    METADATA = "topics and settings are in the cluster"
+    METADATA = "topics, settings, users and rights are in the cluster"
     DIRECTORIES = "the directory belongs to the cluster"
     FINISHED = "done"
 
@@ -115,6 +121,7 @@ class Adoption:
                 after = identity._replace(node_id=adopted.node_id, cluster_id=adopted.cluster_id)
                 if after != identity:
                     self._files.write_atomically(path / names.META_PROPERTIES, encode_meta_properties(after))
+                self._files.unlink(path / names.METADATA_NUMBER)  # the cluster counts for itself
             self._reached(Step.DIRECTORIES)
             self._files.rename(home / METADATA_FILE, home / ADOPTED_FILE)
             self._files.sync_directory(home)
@@ -209,6 +216,7 @@ class Adoption:
             await own.create(znodes.ADOPTION, data)
         self._reached(Step.MARKED)
         await _found(cluster, newcomer.node_id, cluster_id)
+        await _carry_login_secret(own, cluster)
         self._reached(Step.FOUNDED)
         await _raise_producer_ids(own, cluster, newcomer.node_id)
         self._reached(Step.PRODUCER_IDS)
@@ -219,7 +227,6 @@ class Adoption:
             image = await change_from_outside(
                 cluster,
                 lambda found: decide_adoption(found, newcomer, registered),
-                lambda: format_topic_id(new_topic_id()),
                 self._clock.now_ms(),
                 can_take_steps=False,  # a topic of the node's in the cluster says that all of them are there
             )
@@ -336,6 +343,12 @@ async def _found(cluster: Store, node_id: int, cluster_id: str) -> None:
     found = await _cluster_id(cluster)
     if found != cluster_id:
         raise AdoptionError(f"brokers have founded cluster {found} meanwhile", "Run the command again.")
+
+
+async def _carry_login_secret(own: SqliteStore, cluster: Store) -> None:
+    mine = await own.read(znodes.LOGIN_SECRET)
+    if mine is not None:
+        await read_login_secret(cluster, lambda _size: mine.data)
 
 
 async def _check_producer_ids(own: SqliteStore, cluster: Store, *, is_marked: bool, node_id: int) -> None:

@@ -147,7 +147,7 @@ class BrokerServer:
         # Opening the logs takes the marks away.
         closed_at = read_clean_epoch(config.log_directories, surroundings.files)
         directories = _open_logs(config, metadata, surroundings.clock, surroundings.files)
-        found = examine_disks(directories, metadata.image, config.identity.node_id)
+        found = examine_disks(directories, metadata.image, config.identity.node_id, metadata.restoration_id)
         try:
             await _join(metadata, store, listeners, closed_at, found.disks, surroundings.clock)
         except BaseException:

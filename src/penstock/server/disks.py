@@ -45,17 +45,21 @@ def read_clean_epoch(paths: Iterable[str], files: Files) -> int | None:
     return epochs.pop() if len(epochs) == 1 else None
 
 
-def examine_disks(directories: LogDirectories, image: MetadataImage, node_id: int) -> FoundDisks:
-    """`image` is from before the broker joins."""
+def examine_disks(
+    directories: LogDirectories, image: MetadataImage, node_id: int, restoration_id: str = ""
+) -> FoundDisks:
+    """`image` is from before the broker joins, `restoration_id` that of the restore that made it, if one did."""
     usable = [each for path, each in directories.directories.items() if path not in directories.offline]
     found = [each.identity.directory_id for each in usable]
     ids = [format_topic_id(each) for each in found if each is not None]
+    compared = [each for each in usable if each.read_restoration() == restoration_id]
+    seen = max((each.read_metadata_number() for each in compared), default=0)
     before = image.directories.get(node_id, ())
     lost = [each for each in before if each not in ids]
     is_any_left = len(lost) < len(before)
     if not lost or not is_any_left or not _is_any_without_log(directories, image, node_id):
-        return FoundDisks(Disks(tuple(ids), are_empty=not directories.logs), has_lost_directory=False)
-    return FoundDisks(Disks((*ids, *lost), are_empty=not directories.logs), has_lost_directory=True)
+        return FoundDisks(Disks(tuple(ids), not directories.logs, seen), has_lost_directory=False)
+    return FoundDisks(Disks((*ids, *lost), not directories.logs, seen), has_lost_directory=True)
 
 
 def _is_any_without_log(directories: LogDirectories, image: MetadataImage, node_id: int) -> bool:

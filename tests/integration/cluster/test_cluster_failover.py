@@ -14,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
 import penstock
-from penstock.broker.replicas.replicas import LEASE_MS
 from penstock.client.connection import BlockingConnection
 from penstock.local_cluster.process_members import ProcessMembers
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -24,6 +23,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from penstock.replication.lease import LEASE_MS
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import admin_of, read_topic, values
 from tests.clients.support import eventually
@@ -291,6 +291,13 @@ def terms_of(cluster: penstock.Cluster, topic: str) -> list[tuple[int, int, int]
     return sorted((each.partition_index, each.leader_id, each.leader_epoch) for each in answer.topics[0].partitions)
 
 
+def committed_by(consumer: Consumer, topic: str, offset: int) -> int:
+    """What the coordinator says after it has taken this offset."""
+    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=PATIENCE_S)
+    return committed.offset
+
+
 def test_all_lead_on_in_their_terms_when_zookeeper_was_frozen_for_longer_than_sessions_last(
     cluster: penstock.Cluster,
 ) -> None:
@@ -298,12 +305,17 @@ def test_all_lead_on_in_their_terms_when_zookeeper_was_frozen_for_longer_than_se
     cluster.create_topic("frozen", PARTITIONS, 3, {"min.insync.replicas": "2"})
     cluster.wait_until_in_sync(PATIENCE_S)
     before = terms_of(cluster, "frozen")
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "skaters"})
+    assert committed_by(consumer, "frozen", 1) == 1
     writer = Writer(cluster.bootstrap_servers, "frozen")
     writer.start()
     writer.wait_for_more(30)
     with no_zookeeper(cluster):
         time.sleep(3 * SESSION_S)
         writer.wait_for_more(30)
+        # Nobody's session is sure, so coordinators ask their followers.
+        assert [committed_by(consumer, "frozen", offset) for offset in (2, 3, 4)] == [2, 3, 4]
+    consumer.close()
     eventually(lambda: can_create_topics(cluster, "thawed"), "a new topic", PATIENCE_S)
     cluster.wait_until_in_sync(PATIENCE_S)
     writer.wait_for_more(30)

@@ -10,11 +10,10 @@ import pytest
 
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from penstock.protocol.messages.produce import PartitionProduceResponse
 from tests.unit.broker.harness import until
-from tests.unit.broker.in_sync_rig import ALL, advance, close, driven, fetch, look
-from tests.unit.broker.replication_rig import TOPIC_ID, Node, ReplicaCluster
+from tests.unit.broker.in_sync_rig import ALL, Following, advance, close, driven, fetch, look
+from tests.unit.broker.replication_rig import Node, ReplicaCluster
 from tests.unit.log.support import NOW, batch, sequenced
 
 
@@ -67,29 +66,6 @@ def test_a_leader_that_stood_still_is_not_sure_when_fetches_waited_in_sockets_me
         await close(cluster)
 
     asyncio.run(scenario())
-
-
-class Following:
-    """One follower's fetch session with a leader."""
-
-    def __init__(self, leader: Node, node_id: int) -> None:
-        self._leader = leader
-        self._node_id = node_id
-        self._session_id = self._session_epoch = 0
-
-    async def fetch(self, epoch: int = 0, broker_epoch: int | None = None) -> int:
-        partition = FetchPartition(partition=0, current_leader_epoch=epoch, fetch_offset=0, partition_max_bytes=1_000)
-        epoch_sent = self._node_id if broker_epoch is None else broker_epoch
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=epoch_sent),
-            session_id=self._session_id,
-            session_epoch=self._session_epoch,
-            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[partition])],
-        )
-        response = await self._leader.ask(request, 18)
-        self._session_id = response.session_id
-        self._session_epoch += 1
-        return int(response.responses[0].partitions[0].error_code)
 
 
 async def suspended_leader(path: Path, isr: tuple[int, ...] = ALL) -> tuple[ReplicaCluster, Node]:

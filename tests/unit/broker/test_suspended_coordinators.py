@@ -27,6 +27,7 @@ from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -56,7 +57,7 @@ from penstock.protocol.messages.txn_offset_commit import (
 )
 from tests.unit.broker.harness import until
 from tests.unit.broker.test_replicated_answers import ORDERS, Producer, begin, begun, commit, fetch, run
-from tests.unit.broker.two_brokers import ONE, TwoBrokers
+from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers
 
 _GROUPS: list[tuple[Message, int]] = [
     (JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer"), 3),
@@ -173,6 +174,87 @@ def test_clients_are_sent_away_at_once_when_another_broker_may_lead(
         for each in (CONSUMER_OFFSETS, TRANSACTION_STATE):
             suspend(brokers, each)
         await asyncio.gather(committing, beginning)
+
+    run(tmp_path, scenario)
+
+
+# The second from a group's coordinator, where the transaction's is away.
+_SENT_AWAY = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+
+
+def be_in_doubt(brokers: TwoBrokers) -> None:
+    """The store is away, and the lease is not over."""
+    brokers.one.broker.partitions.context.is_session_sure = lambda: False
+
+
+class Follower:
+    """The second broker's fetch session with the first. Each fetch is answered at once."""
+
+    def __init__(self, brokers: TwoBrokers) -> None:
+        self._brokers = brokers
+        self._session_id = self._session_epoch = 0
+
+    async def fetch(self) -> None:
+        topics = []
+        for name in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            topic, log = self._brokers.topics[name], self._brokers.partition(name, TWO).log
+            partition = FetchPartition(partition=0, current_leader_epoch=0, fetch_offset=log.log_end_offset)
+            topics.append(FetchTopic(topic_id=topic.topic_id, partitions=[partition]))
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=TWO, replica_epoch=0),
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=topics,
+        )
+        response = await self._brokers.one.ask(request, 18)
+        assert error_codes(response) == {ErrorCode.NONE}
+        self._session_id = response.session_id
+        self._session_epoch += 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [(each, version) for _, each, version in _SUSPENDED],
+    ids=[f"{type(each).__name__}-{v}" for _, each, v in _SUSPENDED],
+)
+def test_nothing_is_told_when_another_broker_may_lead_until_the_followers_have_shown_that_none_does(
+    tmp_path: Path, request_: Message, version: int
+) -> None:
+    """The replicas have everything, and have fetched just now. A broker without the store told an old offset."""
+
+    async def scenario(brokers: TwoBrokers) -> None:
+        await brokers.one.broker.producer_ids.ensure()
+        follower = Follower(brokers)
+        await follower.fetch()
+        be_in_doubt(brokers)
+        asking = await begun(brokers.one.ask(request_, version))
+        await follower.fetch()  # it may have been sent before the question
+        assert not asking.done()
+        for topic in (CONSUMER_OFFSETS, TRANSACTION_STATE):
+            suspend(brokers, topic)
+        assert error_codes(await asking) & _SENT_AWAY
+
+    run(tmp_path, scenario)
+
+
+def test_groups_go_on_when_the_store_is_away_and_all_in_sync_replicas_follow(tmp_path: Path) -> None:
+    async def scenario(brokers: TwoBrokers) -> None:
+        groups, follower = brokers.one.broker.groups, Follower(brokers)
+        await follower.fetch()
+        be_in_doubt(brokers)
+        committing = await begun(commit(groups, 7))
+        await follower.fetch()
+        assert not committing.done()
+        brokers.copy(CONSUMER_OFFSETS, ONE)
+        await follower.fetch()  # it has the offset, and so has followed since: this is enough
+        assert await committing is ErrorCode.NONE
+        fetching, listing = await begun(fetch(groups)), await begun(brokers.one.ask(ListGroupsRequest(), 4))
+        for _ in range(2):
+            assert not fetching.done()
+            assert not listing.done()
+            await follower.fetch()
+        assert await fetching == 7
+        assert len((await listing).groups) == 1
 
     run(tmp_path, scenario)
 

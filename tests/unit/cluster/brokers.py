@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from penstock.cluster.controller.upkeep import INSPECTION_S
+from penstock.cluster.controller.upkeep import INSPECTION_S, Upkeep
 from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SUPPORTED, LevelRange
 from penstock.cluster.metadata import NO_DISKS, Disks, Metadata
 from penstock.cluster.store.interface import Store, TransactionLimit
@@ -114,3 +114,14 @@ async def agreed(*brokers: TestBroker) -> None:
 def controller(*brokers: TestBroker) -> TestBroker:
     (found,) = [each for each in brokers if each.metadata.is_controller]
     return found
+
+
+async def rested(broker: TestBroker) -> None:
+    """Until the controller writes nothing by itself."""
+
+    def is_at_rest() -> bool:
+        member = broker.metadata._member
+        chores = [] if member is None else [each for each in member._chores if isinstance(each, Upkeep)]
+        return any(each._task is None for each in chores)
+
+    await until(is_at_rest)

@@ -2,13 +2,20 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
-from penstock.cluster.deltas.delta import Delta, TopicChange, difference, replay
+from penstock.cluster.deltas.delta import Delta, Replay, TopicChange, difference, replay
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
+from penstock.cluster.deltas.security import NO_SECURITY_DELTA
 from penstock.cluster.image import PartitionState, TopicImage
+from penstock.cluster.security_image import SecurityImage
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
+from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 from tests.unit.cluster.harness import cluster
 
 TOPIC = TopicImage("t", b"t" * 16, tuple(PartitionState(index, (1,), (1,), 1) for index in range(3)))
@@ -24,6 +31,37 @@ def test_other_topics_stay_the_same_objects_when_a_delta_is_replayed() -> None:
     after = replay(image, delta)
     assert after.topics["other"] is image.topics["other"]
     assert after.topics["t"].partitions[0] is TOPIC.partitions[0]
+
+
+class CountedDict(dict[ResourcePattern, tuple[AclEntry, ...]]):
+    """Counts who goes through all of it."""
+
+    passes = 0
+
+    def keys(self) -> Any:
+        self.passes += 1
+        return super().keys()
+
+    def items(self) -> Any:
+        self.passes += 1
+        return super().items()
+
+    def __iter__(self) -> Iterator[ResourcePattern]:
+        self.passes += 1
+        return super().__iter__()
+
+
+def test_rules_are_copied_once_when_many_deltas_come() -> None:
+    """A start took half a minute: a thousand deltas of one rule, and 100,000 resources with rules."""
+    resource = ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL)
+    rules = [AclEntry(f"User:{number}", "*", Operation.READ, Permission.ALLOW) for number in range(20)]
+    present = CountedDict({resource: (rules[0],), resource._replace(name="other"): (rules[0],)})
+    way = Replay(replace(cluster(), security=SecurityImage(present)))
+    for before, rule in pairwise(rules):
+        change = NO_SECURITY_DELTA._replace(acls_added={resource: (rule,)}, acls_removed={resource: (before,)})
+        way.follow(Delta(1, "", 0, 0, security=change))
+    assert way.image.security.acls == {resource: (rules[-1],), resource._replace(name="other"): (rules[0],)}
+    assert present.passes == 1
 
 
 def test_change_is_left_out_when_the_topic_was_made_anew() -> None:

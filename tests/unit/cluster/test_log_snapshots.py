@@ -9,7 +9,6 @@ import pytest
 
 from penstock.cluster.controller.registration import term_of
 from penstock.cluster.controller.snapshots import is_due, write_snapshot
-from penstock.cluster.controller.upkeep import Upkeep
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.decisions.decision import FullChange, NewTopic, TopicSelector
 from penstock.cluster.decisions.features import FeatureUpdate
@@ -29,7 +28,7 @@ from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES
 from penstock.protocol.errors import ApiError
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from tests.unit.cluster.brokers import WITH_NODES, TestBroker, agreed, controller, eventually, started, until
+from tests.unit.cluster.brokers import WITH_NODES, TestBroker, agreed, controller, eventually, rested, started
 from tests.unit.cluster.harness import run
 from tests.unit.cluster.test_metadata_log import ZOOKEEPER
 
@@ -169,17 +168,6 @@ def test_log_goes_on_from_a_snapshot_when_a_thousand_deltas_have_come() -> None:
     run(main())
 
 
-async def _rested(broker: TestBroker) -> None:
-    """Until the controller writes nothing by itself."""
-
-    def is_at_rest() -> bool:
-        member = broker.metadata._member
-        chores = [] if member is None else [each for each in member._chores if isinstance(each, Upkeep)]
-        return any(each._task is None for each in chores)
-
-    await until(is_at_rest)
-
-
 class ReplacingStore(MemoryStore):
     """The snapshot is replaced while its parts are read."""
 
@@ -223,7 +211,7 @@ def test_snapshot_is_named_once_when_the_answer_to_the_change_was_lost(when: Los
         tree = MemoryTree()
         (first,) = await started(tree, 1)
         await first.metadata.create_topics([NewTopic("t", 1, 1)])
-        await _rested(first)
+        await rested(first)
         office = first.metadata._office()
         assert office is not None
         position = office.writer.position

@@ -17,7 +17,7 @@ from penstock.cluster.store.memory_session import LostAnswer
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import InSyncChange
-from tests.unit.cluster.brokers import TIMEOUT_MS, WITH_NODES, TestBroker, agreed, controller, started, until
+from tests.unit.cluster.brokers import TIMEOUT_MS, WITH_NODES, TestBroker, agreed, controller, rested, started, until
 from tests.unit.cluster.harness import run
 
 
@@ -127,6 +127,7 @@ def test_change_is_made_once_when_the_answer_to_it_is_lost(lost: LostAnswer) -> 
     async def main() -> None:
         first, second = await started(MemoryTree(), 1, 2)
         before = first.metadata.image.number
+        await rested(first)  # the answer is to be that of the change, and not that of the picture
         first.store.session.lose_answer(lost)
         assert await create(first, "a") is ErrorCode.NONE
         assert first.metadata.image.number == before + 1

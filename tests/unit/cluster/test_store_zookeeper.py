@@ -35,6 +35,9 @@ class BadVersionError(Exception): ...
 class RolledBackError(Exception): ...
 
 
+class NoAuthError(Exception): ...
+
+
 class RuntimeInconsistency(Exception): ...  # noqa: N818  # kazoo's name
 
 
@@ -80,6 +83,11 @@ def test_outcome_is_unknown_when_no_server_has_refused_a_change(
     error: Exception, is_change: bool, kind: StoreErrorKind
 ) -> None:
     assert translate(error, "/a", is_change=is_change).kind is kind
+
+
+@pytest.mark.parametrize(("error", "expected"), [(NoAuthError(), True), (ConnectionLoss(), False)])
+def test_refusal_of_one_node_is_told_from_a_server_that_is_away(error: Exception, expected: bool) -> None:
+    assert translate(error, "/a", is_change=False).is_refusal is expected
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,11 @@ import pytest
 
 from penstock.cluster.decisions.adoption import AdoptionError
 from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.security.users import Upsertion, scram_users
+from penstock.cluster.loading import load_image
+from penstock.cluster.login_secret import read_login_secret
 from penstock.cluster.metadata import Metadata
-from penstock.cluster.store import znodes
+from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import Store, TransactionLimit
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
@@ -22,11 +25,14 @@ from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import DirectoryIdentity, decode_meta_properties, encode_meta_properties
+from penstock.security.sasl.scram import MIN_ITERATIONS, SHA_512
 from penstock.server.adoption import Adopted, Adoption, Step
 from penstock.server.broker_server import BrokerServer
+from penstock.server.offline_passwords import write_passwords
 from penstock.server.stores import ADOPTED_FILE, METADATA_FILE, open_store
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, config
 
+ALICE = Upsertion("alice", SHA_512.code, MIN_ITERATIONS, b"salt", b"salted")
 # So small that a change of several topics needs more than one transaction.
 LIMIT = TransactionLimit(20_000, 30)
 
@@ -220,18 +226,39 @@ def test_adoption_is_refused_when_the_store_holds_what_nobody_would_carry_over(t
 
 
 def test_every_node_of_a_store_is_known_when_the_node_is_adopted(tmp_path: Path) -> None:
-    """Each path of `PERSISTENT_PATHS` comes along, or belongs to the single node's past."""
+    """Each path comes along, or belongs to the single node's past."""
 
     async def test(scene: Scene) -> None:
         await scene.live_alone()
         own = await SqliteStore.open(scene.path / METADATA_FILE)
-        for path in znodes.PERSISTENT_PATHS:
+        for path in (*znodes.PERSISTENT_PATHS, *security_nodes.ROOTS, znodes.LOGIN_SECRET):
             await own.ensure_path(path)
         await own.close()
         steps: list[Step] = []
         await scene.adoption(steps=steps)
         assert steps == list(Step)
         assert (scene.path / ADOPTED_FILE).exists()
+
+    played(test, tmp_path)
+
+
+def test_users_and_the_secret_of_logins_come_along_when_the_node_is_adopted(tmp_path: Path) -> None:
+    """A node with users was refused as that of a later version, once its users were in Kafka's nodes."""
+
+    async def test(scene: Scene) -> None:
+        await scene.live_alone()
+        await write_passwords(scene.path, [ALICE], FixedClock())
+        server = await scene.start()
+        security = server.broker.metadata.image.security
+        await server.stop()
+        own = await SqliteStore.open(scene.path / METADATA_FILE)
+        secret = await read_login_secret(own, lambda size: b"s" * size)
+        await own.close()
+        await scene.adoption()
+        cluster = scene.cluster()
+        assert scram_users(security) == ["alice"]
+        assert (await load_image(cluster)).security == security
+        assert await read_login_secret(cluster, lambda size: b"t" * size) == secret
 
     played(test, tmp_path)
 

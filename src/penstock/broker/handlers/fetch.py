@@ -17,7 +17,7 @@ from penstock.broker.authorizer import Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_readers import Read, Reader, diverges, find_nearest, identify, read_records
 from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
-from penstock.broker.handlers.brokers.follower_reads import is_behind, note_sent, read_for_follower, set_aside
+from penstock.broker.handlers.brokers.follower_reads import end_pass, is_behind, note_sent, read_for_follower
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
 from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS, FollowerWatch
 from penstock.broker.partitions.partition import Partition
@@ -193,8 +193,8 @@ def _read_in_slices(
     for target in plan.targets:
         _read_target(broker, context, target, read, waiter)
         yield
-    if read.followed is not None and read.followed.held:
-        set_aside(broker, plan, read.followed.held)
+    if read.followed is not None:
+        end_pass(broker, plan, read)
     return read
 
 
@@ -220,8 +220,8 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: 
     read = Read(broker, request, identify(broker, context, request), plan.watch, is_first)
     for target in plan.targets:
         _read_target(broker, context, target, read)
-    if read.followed is not None and read.followed.held:
-        set_aside(broker, plan, read.followed.held)
+    if read.followed is not None:
+        end_pass(broker, plan, read)
     return read
 
 
@@ -379,7 +379,7 @@ def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: Re
     if read.followed is not None:
         broker.quotas.exempt()
     if plan.watch is not None and read.followed is not None:
-        note_sent(broker, read.size, read.followed)
+        note_sent(broker, read.size, read.followed, plan.watch)
         if plan.session is None:
             plan.watch.close()
         else:

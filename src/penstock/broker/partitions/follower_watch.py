@@ -45,6 +45,8 @@ class FollowerWatch:
         "_leadings",
         "_released",
         "_throttle",
+        "answered",
+        "followed",
         "held",
         "last_fetch_ms",
         "node_id",
@@ -56,6 +58,8 @@ class FollowerWatch:
         self.node_id = node_id
         self.ready: dict[WatchedKey, None] = {}
         self.last_fetch_ms = 0
+        # Newest questions before the last answer, and before the one that the last fetch follows (`confirmations`).
+        self.answered = self.followed = 0
         self.waiters: dict[Waiter, None] = {}  # the fetch that waits, if one does
         self._leadings: dict[WatchedKey, Leader] = {}
         self._keys: dict[Leader, WatchedKey] = {}
@@ -141,8 +145,12 @@ class FollowerWatch:
     def note_high_watermark(self, leading: Leader) -> None:
         """The next records carry it along, if they come soon."""
         if self._is_news(leading, can_wait=True):
-            for waiter in self.waiters:
-                waiter.wake_within(HIGH_WATERMARK_DELAY_MS)
+            self.hurry()
+
+    def hurry(self) -> None:
+        """The fetch that waits is looked at soon."""
+        for waiter in self.waiters:
+            waiter.wake_within(HIGH_WATERMARK_DELAY_MS)
 
     def _is_news(self, leading: Leader, *, can_wait: bool) -> bool:
         key = self._keys.get(leading)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from penstock.broker.partitions.acknowledgements import Acknowledgements
+from penstock.broker.partitions.confirmations import Confirmations
 from penstock.broker.partitions.deletions import Deletions
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.throttling import Throttle
@@ -42,12 +43,18 @@ def _is_sure(_: TopicPartition) -> bool:
     return True
 
 
+def _is_session_sure() -> bool:
+    return True
+
+
 class LeaderContext:
     """What all partitions of a broker share: who the broker is, the time, and which brokers are registered."""
 
     __slots__ = (
         "brokers",
         "clock",
+        "confirmations",
+        "is_session_sure",
         "is_sure",
         "lag_max_ms",
         "lease_changed",
@@ -66,8 +73,11 @@ class LeaderContext:
         self.noticed: Callable[[TopicPartition], None] = _take_no_notice
         # Hears of a leadership that is over before the image says so, and of one that goes on.
         self.lease_changed: Callable[[TopicPartition], None] = _take_no_notice
-        # Whether nobody else can lead a partition with followers at this moment.
+        # Whether a partition with followers may be led here at this moment: by the session, or by the lease.
         self.is_sure: Callable[[TopicPartition], bool] = _is_sure
+        # Whether the store cannot have given up this broker, so that nobody else leads what it leads.
+        self.is_session_sure: Callable[[], bool] = _is_session_sure
+        self.confirmations = Confirmations()
         self.metrics = ReplicaMetrics()
         # Of what leaders send; None as long as no topic names a replica of this broker.
         self.throttle: Throttle | None = None
@@ -307,6 +317,11 @@ class Leading:
         return find_lagging(
             self.state.isr, self.followers, self._log.log_end_offset, context.clock.monotonic_ms(), context.lag_max_ms
         )
+
+    def have_followed_since(self, question: int) -> bool:
+        """Whether all other members of the in-sync set have, also one that is asked for (`confirmations`)."""
+        followers = {watch.node_id for watch in self.watches if watch.followed >= question}
+        return all(each in followers for each in self.followers if each in self.maximal_isr)
 
     def last_fetches_ms(self) -> list[int]:
         """Of the other members of the in-sync set, also of one that is asked for: it may be in force. Fetches that did

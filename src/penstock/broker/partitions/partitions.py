@@ -215,6 +215,7 @@ class Partitions:
         """
         delta = self._prepared_delta or ImageDelta.between(old, new)
         self.image = new
+        self._directories.metadata_number = new.number
         self.context.brokers = new.brokers
         is_start, self._is_started = not self._is_started, True
         self._retiring = chain(self._retiring, self._retire([self._remove_topic(topic) for topic in delta.deleted]))

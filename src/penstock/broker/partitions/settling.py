@@ -1,4 +1,5 @@
 """When an append may be told: the disk has it, as far as flush.messages asks for it, and so have all in-sync replicas.
+And when an answer from memory may be told: nobody else led when it was looked up.
 
 Coordinators and the writers of markers share this. A partition with one replica has its high watermark at its end, so
 it never waits for replicas.
@@ -10,11 +11,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from penstock.broker.partitions.confirmations import Confirmations
 from penstock.broker.partitions.flusher import Flusher
+from penstock.broker.partitions.leading import LeaderContext, Leading
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.waiting import Waiter
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.in_sync import is_below_minimum
+from penstock.replication.lease import LEASE_MS
 
 
 class Appended(NamedTuple):
@@ -79,3 +83,37 @@ async def _wait(partition: Partition, leader_epoch: int, end_offset: int, timeou
         if left <= 0:
             return ErrorCode.REQUEST_TIMED_OUT
         await Waiter(1).wait((partition,), max(1, int(left * 1000)))
+
+
+class Question(NamedTuple):
+    """To the in-sync followers of a partition: whether they follow still."""
+
+    partition: Partition
+    leading: Leading
+    confirmations: Confirmations
+    number: int
+    deadline: float  # by then the lease is over, or the session is sure again
+
+    async def is_confirmed(self) -> bool:
+        partition, leading, confirmations, number, deadline = self
+        loop = asyncio.get_running_loop()
+        while partition.leading is leading:
+            if leading.have_followed_since(number):
+                return True
+            left = deadline - loop.time()
+            if left <= 0:
+                break
+            await Waiter(1).wait((partition, confirmations), max(1, int(left * 1000)))
+        return False
+
+
+def ask_followers(context: LeaderContext, partitions: Iterable[Partition]) -> list[Question]:
+    """Where the session with the store is not sure, so that one of them may lead."""
+    if context.is_session_sure():
+        return []
+    deadline, confirmations = asyncio.get_running_loop().time() + LEASE_MS / 1000, context.confirmations
+    return [
+        Question(partition, leading, confirmations, confirmations.ask(leading.watches), deadline)
+        for partition in partitions
+        if (leading := partition.leading) is not None
+    ]

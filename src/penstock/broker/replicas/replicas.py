@@ -20,16 +20,13 @@ from penstock.broker.replicas.throttles import Throttles
 from penstock.cluster.image import NO_LEADER, ImageDelta, MetadataImage
 from penstock.core.config.sections import ThrottleSection
 from penstock.core.types import TopicPartition
-from penstock.replication.lease import may_lead
+from penstock.replication.lease import LEASE_MS, may_lead
 from penstock.replication.progress import NEVER_MS
 
 logger = logging.getLogger("penstock.broker.replicas")
 
 # Partitions that are looked at in one turn of the loop, for members that lag and for leases: about 1 ms.
 _LOOKED_AT_PER_TURN = 500
-# How long an in-sync follower may be silent before a leader without a session gives up: three of its fetches, which
-# wait half a second each.
-LEASE_MS = 2_000
 
 
 class Replicas:
@@ -51,6 +48,7 @@ class Replicas:
         self._lease_ms = lease_ms
         partitions.context.metrics = follower.metrics
         partitions.context.is_sure = self.is_sure
+        partitions.context.is_session_sure = session_is_sure
         self.throttles = Throttles(partitions.context)
         self.in_sync_sets = InSyncSets(partitions, ask_controller)
         self.lost_replicas = LostReplicas(follower.node_id, partitions, report_lost)
@@ -250,7 +248,9 @@ class Replicas:
             logger.info("leads again: partitions=%d first=%s", len(resumed), resumed[0])
 
     def is_sure(self, topic_partition: TopicPartition) -> bool:
-        """Whether nobody else leads at this moment what this broker leads by its image."""
+        """Whether this broker may lead at this moment what it leads by its image. Where only its lease says so, another
+        may lead, too: then no write is acknowledged here, and no answer is given from memory (`confirmations`).
+        """
         partition = self._led.get(topic_partition)
         return self._session_is_sure() or partition is None or self._may_lead_on(partition, self._has_stood_still())
 

@@ -4,9 +4,10 @@ log. Groups and transactions share all of it (ADR 12) and override what differs:
 The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
 other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
 So whatever follows from state, a reply, the answer to a question or a marker, waits while the log owes an fsync
-(flush.messages) or its high watermark is behind its end, whoever appended. If that fsync fails, or another broker leads
-first, nobody learns of the state: the shard is unloaded, and clients are sent away. If replicas are too slow, or too
-few, clients are told to try again, and the state stays: the records are in the log, and may be replicated yet.
+(flush.messages) or its high watermark is behind its end, whoever appended, and while another broker may lead for all
+that the store says (`broker.partitions.confirmations`). If that fsync fails, or another broker leads first, nobody
+learns of the state: the shard is unloaded, and clients are sent away. If replicas are too slow, or too few, clients are
+told to try again, and the state stays: the records are in the log, and may be replicated yet.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.runtimes.coordinator_loading import CoordinatorLoading, Loaded
-from penstock.broker.runtimes.coordinator_log import CoordinatorLog, split_records
+from penstock.broker.runtimes.coordinator_log import CoordinatorLog, Owed, split_records
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.broker.runtimes.tickets import Ticket
 from penstock.broker.slices import Slices, Work, pieces
@@ -197,7 +198,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         """Whether what these partitions hold may be told now. Questions have no limit of their own: a client that does
         not want to wait any longer goes away.
         """
-        errors = await self._log.settle(owing, self._reply_timeout_ms)
+        errors = await self._log.settle(self._log.ask(owing), self._reply_timeout_ms)
         for partition, code in errors.items():
             if code is ErrorCode.KAFKA_STORAGE_ERROR:
                 self._unload(partition)
@@ -244,7 +245,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         # A refusal does not wait, whatever the log owes. The outcome says so by itself: to ask whether the partition is
         # refused now would let go what was decided just before a standstill.
         if owing is not None and outcome.tells_state:
-            self._begin(self._follow_when_durable(outcome, owing, self.shards.hosted(outcome.partition)))
+            owed, shard = self._log.ask([owing]), self.shards.hosted(outcome.partition)
+            self._begin(self._follow_when_durable(outcome, owed, shard))
         else:
             self._follow(outcome)
 
@@ -277,11 +279,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         level = logging.INFO if error.code in _PASSING else logging.ERROR
         self._notices.once_per(f"append {level}", level, "a coordinator's records cannot be written", fields)
 
-    async def _follow_when_durable(self, outcome: OutcomeType, owing: Partition, shard: ShardType) -> None:
-        partition = outcome.partition
+    async def _follow_when_durable(self, outcome: OutcomeType, owed: Owed, shard: ShardType) -> None:
         while True:
-            code = (await self._log.settle([owing], self._reply_timeout_ms)).get(partition, ErrorCode.NONE)
-            is_ours = self.shards.find(partition) is shard
+            code = (await self._log.settle(owed, self._reply_timeout_ms)).get(outcome.partition, ErrorCode.NONE)
+            is_ours = self.shards.find(outcome.partition) is shard
             if not is_ours:
                 code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if not code:
@@ -293,12 +294,13 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             if is_ours and code is ErrorCode.KAFKA_STORAGE_ERROR:
                 # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next
                 # start finds out.
-                self._unload(partition)
+                self._unload(outcome.partition)
                 return
             if not is_ours or not outcome.has_consequences:
                 return
             # The decision may be replicated yet, and its markers must follow then.
             await asyncio.sleep(_RETRY_SECONDS)
+            owed = self._log.ask(owed.partitions)
 
     def _on_timer(self, key: KeyType) -> None:
         self._perform(self.shards.on_timer(key, self._clock.now_ms()))

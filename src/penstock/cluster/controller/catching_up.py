@@ -21,16 +21,15 @@ async def catch_up(store: Store, publisher: Publisher, highest_level: int) -> St
         await store.sync(znodes.LOG)  # a new session may have come to a server that lags
         stored = await read_position(store, highest_level)
     position = stored.position
+    if publisher.is_set_back:  # the log may have come further since, on another way
+        raise _set_back(position.number, image.number)
     if position.number == image.number:
         return stored
     if not position.number:
         raise StoreError(StoreErrorKind.NO_NODE, znodes.LOG, "the log is gone; the controller begins it anew")
     if position.number < image.number:
-        detail = (
-            f"the log stands at {position.number}, and this broker has seen {image.number}: the store has lost "
-            "changes; restart the brokers to go on with what it has"
-        )
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
+        publisher.is_set_back = await store.read(znodes.delta_path(image.number)) is None
+        raise _set_back(position.number, image.number)
     deltas = None
     if position.first <= image.number + 1 <= position.number:
         deltas = await read_deltas(store, image.number, position.number, highest_level)
@@ -44,3 +43,12 @@ async def catch_up(store: Store, publisher: Publisher, highest_level: int) -> St
         loaded = await asyncio.to_thread(replayed, image, deltas)
     await publisher.follow(loaded)
     return stored
+
+
+def _set_back(number: int, seen: int) -> StoreError:
+    detail = (
+        f"the log stands at {number}, and this broker has seen {seen}: the store has lost changes. Bring back its "
+        "newest files if there are any, and restart the brokers: they go on with what it has, and set aside logs of "
+        "topics that it does not know"
+    )
+    return StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)

@@ -1,21 +1,25 @@
 """Whether the log and the snapshot that its position names are as controllers have written them.
 
 Rules:
-- Nobody writes a delta or a part of a snapshot a second time. One that is missing, or that was changed since it was
-  made, is somebody else's doing.
-- An election looks at the names alone. The controller in office looks at the nodes, since a broker that starts could
-  not read the log. What was changed it removes. So everybody finds it missing, and `lost_log` knows what to do.
+- Nobody writes a delta or a part of a snapshot a second time. One that is missing, that was changed since it was made,
+  or that is no delta or another one's is somebody else's doing.
+- Only what a broker reads that starts counts. Older deltas are kept for those that follow, who can do without.
+- An election looks at the names alone. The controller in office looks at the nodes. What was changed it removes. So
+  everybody finds it missing, and `lost_log` knows what to do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Collection, Sequence
 
+from penstock.cluster.controller.removal import remove_nodes
+from penstock.cluster.deltas.encoding import decode_number
 from penstock.cluster.deltas.position import LogPosition
 from penstock.cluster.loading import read_position
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import FIRST_VERSION, Check, Delete, Store
+from penstock.cluster.store.interface import FIRST_VERSION, Check, Node, Store
 from penstock.cluster.store.walking import names_below
 
 logger = logging.getLogger(__name__)
@@ -40,20 +44,29 @@ async def is_damaged(store: Store, fence: Check, position: LogPosition, highest_
     if mark is None:
         return False
     paths = [*_part_paths(position), *map(znodes.delta_path, range(mark.number + 1, position.number + 1))]
-    wrong: list[str] = []
+    wrong: dict[str, Node | None] = {}
     for start in range(0, len(paths), _READ_AT_ONCE):
         part = paths[start : start + _READ_AT_ONCE]
-        nodes = await store.read_many(part)
-        changed = [path for path, node in zip(part, nodes, strict=True) if node and node.version != FIRST_VERSION]
-        for path in changed:
-            await store.transaction([fence, Delete(path)])
-        wrong += changed
-        wrong += [path for path, node in zip(part, nodes, strict=True) if node is None]
+        wrong.update(await asyncio.to_thread(_find_wrong, part, await store.read_many(part)))
     # Where the position names another snapshot by now, what was read may have gone with the one before.
     if not wrong or (await read_position(store, highest_level)).position.snapshot != mark:
         return False
-    logger.error("somebody has deleted or overwritten %s, and %d nodes of the log in all", wrong[0], len(wrong))
+    logger.error("somebody has deleted or overwritten %s, and %d nodes of the log in all", min(wrong), len(wrong))
+    await remove_nodes(store, fence, [path for path, node in wrong.items() if node is not None])
     return True
+
+
+def _find_wrong(paths: Sequence[str], nodes: Sequence[Node | None]) -> dict[str, Node | None]:
+    return {
+        path: node
+        for path, node in zip(paths, nodes, strict=True)
+        if node is None or node.version != FIRST_VERSION or not _is_own(path, decode_number(node.data))
+    }
+
+
+def _is_own(path: str, number: int | None) -> bool:
+    """A part of a snapshot is a delta as well, and its number is not in its path."""
+    return number is not None and (not path.startswith(f"{znodes.LOG}/") or path == znodes.delta_path(number))
 
 
 def _part_paths(position: LogPosition) -> Sequence[str]:

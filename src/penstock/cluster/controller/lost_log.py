@@ -8,8 +8,9 @@ Rules:
   nodes. It does so only where the nodes hold every topic that it remembers: a broker that loads deletes the logs of
   topics that are not there.
 - Where deltas are missing behind the newest one, the log begins later: the oldest deltas are deleted by their numbers.
-- From `SNAPSHOT_LEVEL` on the log and its snapshot are all that counts. Whatever is missing of them, the controller
-  writes a snapshot of what it remembers, replays into it the deltas that are left behind that, and names it.
+- From `SNAPSHOT_LEVEL` on the log and its snapshot are all that counts, and the rules above are for levels before.
+  Whatever is missing, the controller writes a snapshot of the newest that it remembers or finds, and names it. It does
+  so only where nothing in the store is newer than that. Otherwise another broker may know more, and has to be elected.
 - Nobody else can tell. A broker that starts finds the position by the deltas, and from `SNAPSHOT_LEVEL` on by a
   snapshot that is marked as whole and has every delta behind it. Otherwise it says what is missing, and what to do.
 """
@@ -20,27 +21,27 @@ import asyncio
 import logging
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from penstock.cluster.controller.log_inspection import is_complete
 from penstock.cluster.controller.mending import MARGIN, derived_operations, write_operation
-from penstock.cluster.controller.snapshots import presence, remove_snapshot, write_parts
-from penstock.cluster.deltas.encoding import decode_delta
-from penstock.cluster.deltas.position import LogPosition, decode_mark, decode_position, encode_position
+from penstock.cluster.controller.removal import remove_nodes
+from penstock.cluster.controller.snapshots import delta_numbers, presence, remove_snapshot, write_parts
+from penstock.cluster.deltas.encoding import decode_delta, decode_level
+from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_mark, decode_position, encode_position
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL
-from penstock.cluster.loading import load, read_deltas, replayed
+from penstock.cluster.loading import load, load_at, read_deltas, replayed
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     Check,
     CompareAndSet,
-    Delete,
     Node,
     Operation,
     Store,
     StoreError,
     StoreErrorKind,
 )
-from penstock.cluster.store.transactions import in_transactions
 from penstock.cluster.store.walking import names_below
 
 logger = logging.getLogger(__name__)
@@ -53,11 +54,10 @@ async def mend_log(store: Store, fence: Check, image: MetadataImage, highest_lev
     if not image.number:
         return
     node = await store.read(znodes.LOG)
-    numbers = set() if node is None else await _delta_numbers(store)
+    numbers = await delta_numbers(store)
     position = decode_position(node.data, highest_level) if node is not None and _is_readable(node) else None
-    if image.metadata_level >= SNAPSHOT_LEVEL:
-        if position is None or (position.number >= image.number and not await is_complete(store, position, numbers)):
-            await _remember(store, fence, image, node, position, numbers, highest_level)
+    if image.metadata_level >= SNAPSHOT_LEVEL or (position is not None and position.snapshot is not None):
+        await _mend_with_snapshot(store, fence, image, _Left(node, position, numbers), highest_level)
         return
     if position is not None and position.number >= image.number:
         mended = position._replace(first=max(position.first, _first_of_run(numbers, position.number)))
@@ -77,14 +77,18 @@ async def check_log(store: Store, highest_level: int) -> None:
     node, brokers = await store.read_many([znodes.LOG, znodes.BROKERS])
     if node is not None and _is_readable(node):
         return
-    snapshots = await names_below(store, znodes.SNAPSHOTS)
-    if not snapshots and (brokers is None or not brokers.data):
+    marks = await _marks(store)
+    if not marks and (brokers is None or not brokers.data):
         return  # a new cluster, or one from before there was a log
-    numbers = set() if node is None else await _delta_numbers(store)
-    if snapshots:
-        position = await _position_by_snapshot(store, snapshots, numbers, highest_level)
+    numbers = await delta_numbers(store)
+    if await _newest_level(store, numbers) >= SNAPSHOT_LEVEL:
+        position = await _position_by_snapshot(store, marks, numbers, highest_level)
     else:
         position = await _newest_position(store, numbers, highest_level)
+    await store.sync(znodes.LOG)
+    now = await store.read(znodes.LOG)
+    if now is not None and now != node:
+        return  # another broker has just founded the cluster, or mended the log
     if node is None or position is None:
         detail = f"the log of the metadata is missing, and no broker that runs knows where it stood: {_ADVICE}"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
@@ -111,62 +115,108 @@ async def _begin_anew(store: Store, fence: Check, image: MetadataImage, node: No
     await store.transaction([fence, CompareAndSet(znodes.LOG, data, stored.version)])
 
 
-async def _remember(
-    store: Store,
-    fence: Check,
-    image: MetadataImage,
-    node: Node | None,
-    position: LogPosition | None,
-    numbers: Collection[int],
-    highest_level: int,
+class _Left(NamedTuple):
+    """What is there of a log that is damaged."""
+
+    node: Node | None  # of the position
+    position: LogPosition | None  # None where that cannot be read
+    numbers: Collection[int]  # of deltas
+
+
+async def _mend_with_snapshot(
+    store: Store, fence: Check, image: MetadataImage, left: _Left, highest_level: int
 ) -> None:
-    """The log goes on from a snapshot of what this broker remembers, beyond every number that others may know."""
+    position = left.position
+    if position is not None and position.number < image.number:
+        if any(number not in left.numbers for number in range(position.number + 1, image.number + 1)):
+            return  # the store has lost changes: see `Member`
+        left, position = left._replace(position=None), None  # all of them are there, and the position was set back
+    if position is None or not await is_complete(store, position, left.numbers):
+        await _go_on(store, fence, image, left, highest_level)
+        return
+    # A delta beyond the position is nobody's: the change that makes one moves the position in the same transaction.
+    beyond = sorted(number for number in left.numbers if number > position.number)
+    if beyond:
+        logger.warning("%s is not of a controller's making, and removed", znodes.delta_path(beyond[0]))
+        await remove_nodes(store, fence, [znodes.delta_path(number) for number in beyond])
+
+
+async def _go_on(store: Store, fence: Check, image: MetadataImage, left: _Left, highest_level: int) -> None:
+    """From a snapshot of the newest that this broker knows or the store tells, beyond every number that others may
+    know. Where the store has traces of something newer it is not this broker who can go on.
+    """
+    marks = await _marks(store)
+    known = await _replayed_from(store, image, left.numbers, highest_level)
+    if known is None or known.number < max(left.numbers, default=0):
+        found = await _position_by_snapshot(store, marks, left.numbers, highest_level)
+        known = known if found is None else await load_at(store, found, highest_level)
+    picture = await store.read(znodes.PICTURE)
+    newest = max(
+        *left.numbers,
+        *(mark.number for mark in marks),
+        0 if picture is None else znodes.decode_picture(picture.data),
+        0 if left.position is None else left.position.number,
+        0,
+    )
+    if known is None or known.metadata_level < SNAPSHOT_LEVEL or known.number < newest:
+        detail = f"the log went to {newest}, which this broker has not seen, and nodes of it are missing: {_ADVICE}"
+        raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
+    await _write_anew(store, fence, replace(known, number=known.number + MARGIN), left)
+
+
+async def _replayed_from(
+    store: Store, image: MetadataImage, numbers: Collection[int], highest_level: int
+) -> MetadataImage | None:
+    """The image with the deltas that follow on it; None where one of them cannot be understood."""
     newest = image.number
     while newest + 1 in numbers:
         newest += 1
-    deltas = await read_deltas(store, image.number, newest, highest_level)
-    if deltas is None or (position is not None and newest < position.number):
-        detail = f"deltas behind {newest} are missing, which this broker has not seen: {_ADVICE}"
-        raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
-    known = await asyncio.to_thread(replayed, image, deltas)
-    known = replace(known, number=known.number + MARGIN)
-    logger.error("%s is lost in part, and goes on at %d from what this broker remembers", znodes.LOG, known.number)
+    try:
+        deltas = await read_deltas(store, image.number, newest, highest_level)
+        return None if deltas is None else await asyncio.to_thread(replayed, image, deltas)
+    except StoreError as error:
+        if error.kind is not StoreErrorKind.CORRUPT:
+            raise
+        return None
+
+
+async def _write_anew(store: Store, fence: Check, known: MetadataImage, left: _Left) -> None:
+    logger.error("%s is lost in part, and goes on at %d from what is known", znodes.LOG, known.number)
     if await store.read(znodes.snapshot_path(known.number)) is not None:
         await remove_snapshot(store, fence, znodes.snapshot_path(known.number))
     mark = await write_parts(store, fence, known)
     mended = LogPosition(known.number, known.number + 1, known.controller_id, known.controller_epoch, snapshot=mark)
     data = encode_position(mended, known.metadata_level)
-    await store.transaction([fence, presence(mark), write_operation(znodes.LOG, node, data)])
-    stale: list[Operation] = [Delete(znodes.delta_path(number)) for number in sorted(numbers)]
-    for part in in_transactions(stale, store.transaction_limit, fence):
-        await store.transaction(part)
+    await store.transaction([fence, presence(mark), write_operation(znodes.LOG, left.node, data)])
+    await remove_nodes(store, fence, [znodes.delta_path(number) for number in sorted(left.numbers)])
+
+
+async def _marks(store: Store) -> list[SnapshotMark]:
+    """Of the snapshots that are whole, the newest first."""
+    names = await names_below(store, znodes.SNAPSHOTS)
+    nodes = await store.read_many([f"{znodes.SNAPSHOTS}/{name}" for name in names])
+    marks = [decode_mark(node.data) for node in nodes if node is not None]
+    return sorted((mark for mark in marks if mark is not None), reverse=True)
 
 
 async def _position_by_snapshot(
-    store: Store, names: Sequence[str], numbers: Collection[int], highest_level: int
+    store: Store, marks: Sequence[SnapshotMark], numbers: Collection[int], highest_level: int
 ) -> LogPosition | None:
     """That of the newest snapshot which is whole and has every delta behind it; None where there is none."""
-    if not numbers:
+    newest = await _newest_position(store, numbers, highest_level)
+    if newest is None:
         return None  # nobody can tell how many there were
-    newest = max(numbers)
-    nodes = await store.read_many([f"{znodes.SNAPSHOTS}/{name}" for name in names])
-    marks = [decode_mark(node.data) for node in nodes if node is not None]
-    for mark in sorted((mark for mark in marks if mark is not None), reverse=True):
-        position = LogPosition(newest, _first_of_run(numbers, newest), snapshot=mark)
-        if mark.number <= newest and await is_complete(store, position, numbers):
-            deltas = await read_deltas(store, newest - 1, newest, highest_level)
-            if deltas:
-                (delta,) = deltas
-                return position._replace(
-                    first=min(position.first, mark.number + 1),
-                    controller_id=delta.controller_id,
-                    controller_epoch=delta.controller_epoch,
-                )
+    for mark in marks:
+        position = newest._replace(is_unwritten=False, first=min(newest.first, mark.number + 1), snapshot=mark)
+        if mark.number < newest.number and await is_complete(store, position, numbers):
+            return position
     return None
 
 
-async def _delta_numbers(store: Store) -> set[int]:
-    return {int(name) for name in await store.children(znodes.LOG) if name.isdecimal()}
+async def _newest_level(store: Store, numbers: Collection[int]) -> int:
+    """Of the newest delta. A rise to `SNAPSHOT_LEVEL` that was given up leaves a snapshot, and no delta of it."""
+    node = await store.read(znodes.delta_path(max(numbers))) if numbers else None
+    return FIRST_LEVEL if node is None else decode_level(node.data)
 
 
 def _first_of_run(numbers: Collection[int], newest: int) -> int:

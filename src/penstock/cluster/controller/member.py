@@ -52,12 +52,14 @@ from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.core.clock import Clock
 from penstock.core.metrics.cluster_counters import ControllerMetrics
-from penstock.protocol.errors import ApiError
+from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
 # Between two looks at a store that refuses.
 _RETRY_S = 0.5
+# Of who could not mend the log: long enough for others to be elected.
+_ABSTENTION_S = 1.2
 # How long a step may go on after the broker was told to stop.
 _PATIENCE_S = 5.0
 _LOOKS = 5
@@ -100,6 +102,7 @@ class Member:
         self._woken = asyncio.Event()
         self._is_whole_look = True  # the next one; else the controller looks at the log alone
         self._is_suspect = True  # nodes of ours may be missing or damaged
+        self._abstains_until = 0.0  # it could not mend the log, and another broker may
         self._is_joined = False
         self._is_stopping = False
         self._task: asyncio.Task[None] | None = None
@@ -129,8 +132,8 @@ class Member:
             looks += 1
             try:
                 await self._step()
-            except StoreError as error:
-                is_taken = error.kind is StoreErrorKind.NODE_EXISTS and loop.time() < deadline
+            except (StoreError, ApiError) as error:
+                is_taken = _is_taken(error) and loop.time() < deadline
                 if not is_taken and not _is_passing(error, self._store):
                     raise
                 if is_taken and not is_told:
@@ -211,8 +214,6 @@ class Member:
         if self.office is not None:
             self._tell("no longer the controller of epoch %d: %s", self.office.term.epoch, reason)
             self.office = None
-
-    # ---------------------------------------------------------------------------------------------- what to do
 
     def _wake(self) -> None:
         self._is_whole_look = True
@@ -310,7 +311,7 @@ class Member:
         if controller is not None and (is_ours or controller.owner in (None, *self._former_sessions)):
             await self._store.delete(znodes.CONTROLLER, controller.version)
             controller = None
-        if controller is None:
+        if controller is None and asyncio.get_running_loop().time() >= self._abstains_until:
             self._was_fenced = False
             term = await elect(self._store, self._broker.node_id, epoch, self._clock.now_ms())
             if term is None:
@@ -323,7 +324,9 @@ class Member:
         await self._wait_for_company()
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
-            await mend_log(self._store, term.fence, self._publisher.image, self._rules.levels.highest)
+            self._abstains_until = asyncio.get_running_loop().time() + _ABSTENTION_S
+            await _mend_log_or_leave(self._store, term, self._publisher.image, self._rules.levels.highest)
+            self._abstains_until = 0.0
             stored = await catch_up(self._store, self._publisher, self._rules.levels.highest)
             await mend_derived(self._store, term.fence, self._publisher.image)
             writer = Writer(self._store, term.fence, stored, self._rules.new_id, self._rules.levels.highest)
@@ -332,7 +335,7 @@ class Member:
 
             def decide(image: MetadataImage) -> Decision[None]:
                 image = replace(image, controller_id=self._broker.node_id, controller_epoch=term.epoch)
-                return decide_registered(image, registered, self._rules.may_be_unclean, self._rules.losses.by_partition)
+                return self._decide_registered(image, registered)
 
             self._entering = office  # from here on an end of the session closes it
             if session_id != self._store.session_id or self.registration is None:
@@ -363,8 +366,8 @@ class Member:
     def _company_s(self, registered: Mapping[int, BrokerRegistration]) -> float:
         if self.registration is None:  # the session ended: there is nobody to wait
             return 0.0
-        now = asyncio.get_running_loop().time()
-        return self._company.wait_s(self.registration, self._publisher.image.brokers, registered, now)
+        known, now = self._publisher.image.brokers, asyncio.get_running_loop().time()
+        return self._company.wait_s(self.registration, known, registered, now)
 
     async def _count_brokers(self, office: Office) -> None:
         registered = await read_registered(self._store, self._publisher.image.brokers)
@@ -372,11 +375,20 @@ class Member:
         if wait_s:
             asyncio.get_running_loop().call_later(wait_s, self._wake)  # a broker that comes back wakes us before
         elif not are_counted(self._publisher.image, registered):
-            rules = self._rules
-            losses = rules.losses.by_partition
-            await office.change(
-                lambda image: decide_registered(image, registered, rules.may_be_unclean, losses), can_refuse=False
-            )
+            await office.change(lambda image: self._decide_registered(image, registered), can_refuse=False)
+
+    def _decide_registered(self, image: MetadataImage, registered: Mapping[int, BrokerRegistration]) -> Decision[None]:
+        return decide_registered(image, registered, self._rules.may_be_unclean, self._rules.losses.by_partition)
+
+
+async def _mend_log_or_leave(store: Store, term: Term, image: MetadataImage, highest_level: int) -> None:
+    """Where this broker cannot mend it another one may know more, and is to be elected."""
+    try:
+        await mend_log(store, term.fence, image, highest_level)
+    except StoreError as error:
+        if error.kind is StoreErrorKind.CORRUPT:
+            await store.delete(znodes.CONTROLLER)
+        raise
 
 
 def _complain(error: Exception) -> None:
@@ -386,7 +398,16 @@ def _complain(error: Exception) -> None:
         logger.error("the metadata cannot be followed: %s", error, exc_info=error)
 
 
-def _is_passing(error: StoreError, store: Store) -> bool:
-    """Whether the connection or the session was lost, and will be back."""
+def _is_taken(error: StoreError | ApiError) -> bool:
+    """Whether a session of this broker's former self holds its node."""
+    if isinstance(error, ApiError) or error.path.startswith(znodes.LOG):
+        return False
+    return error.kind is StoreErrorKind.NODE_EXISTS
+
+
+def _is_passing(error: StoreError | ApiError, store: Store) -> bool:
+    """Whether the connection, the session or an office was lost, and will be back."""
+    if isinstance(error, ApiError):
+        return error.code is ErrorCode.NOT_CONTROLLER
     is_connected = store.session_state is SessionState.CONNECTED
     return error.kind in (StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED) or not is_connected

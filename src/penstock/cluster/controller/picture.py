@@ -6,24 +6,40 @@ Rules:
 - A mark says up to which number everything is drawn. The next controller draws all that the deltas since then concern,
   and everything where those deltas are not kept any more.
 - An image that is begun is drawn to its end before a newer one: what the newer one takes back again is not forgotten.
-- A node that the store cannot hold is left out, and so is one that cannot be deleted because a stranger has put nodes
-  below it. Each is warned of once.
+- A drawing that the store has cut short goes on with the transaction that failed.
+- A node is left out that the store cannot hold, that the store does not let us write (an access list, a quota), or that
+  cannot be deleted because a stranger has put nodes below it. Each is warned of once, without those below it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.cluster.deltas.blurring import blurred_by
-from penstock.cluster.deltas.picture import picture_operations, settled_operations, settled_paths
+from penstock.cluster.deltas.delta import Delta
+from penstock.cluster.deltas.picture import is_left_out, picture_operations, settled_operations, settled_paths
+from penstock.cluster.deltas.position import DELTAS_KEPT
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SUPPORTED
 from penstock.cluster.loading import read_deltas
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import Check, CompareAndSet, Operation, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Node,
+    Operation,
+    Store,
+    StoreError,
+    StoreErrorKind,
+    TransactionLimit,
+)
 from penstock.cluster.store.transactions import in_transactions
+from penstock.cluster.store.walking import AT_ONCE, AllowedReads
+from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +51,41 @@ _WRONG_GUESSES = (
 )
 # Changes that show nothing do not move the mark, but for every so many: the deltas behind it must be kept still.
 _MARKED_EVERY = 200
+# More deltas behind the mark are not read: a log keeps about half as many.
+_MOST_DELTAS = 2 * DELTAS_KEPT
+# The loop has some 5 us of work for each operation that the store is given, in one turn.
+_PART = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, 500)
 # Paths that are remembered as told, so that a store full of them costs little.
 _MOST_TOLD = 1_000
+
+
+class _Drawing:
+    """An image, and the transactions that are still to be made for it."""
+
+    def __init__(
+        self, image: MetadataImage, parts: Iterator[Sequence[Operation]], marked: int, *, is_small: bool
+    ) -> None:
+        self.image = image
+        self.marked = marked  # the number in the mark when all is written
+        self._parts = parts
+        self._is_small = is_small
+        self._part: Sequence[Operation] | None = None
+
+    async def part(self) -> Sequence[Operation] | None:
+        """The same until it is written. None: all are."""
+        if self._part is None:
+            # A thread for a few operations would only delay what comes after them.
+            is_small, parts = self._is_small, self._parts
+            self._part = next(parts, None) if is_small else await asyncio.to_thread(next, parts, None)
+        return self._part
+
+    def is_written(self) -> None:
+        self._part = None
+
+
+class _Begun(NamedTuple):
+    drawing: _Drawing
+    left_out: Mapping[str, str]
 
 
 class Picture:
@@ -45,7 +94,7 @@ class Picture:
         self._store = store
         self._fence = fence
         self.drawn = drawn
-        self._target: MetadataImage | None = None
+        self._drawing: _Drawing | None = None
         self._marked = marked
         self.left_out: set[str] = set()
 
@@ -56,66 +105,102 @@ class Picture:
         """`image` is the newest one. All that may not be drawn is blurred."""
         node = await store.read(znodes.PICTURE)
         marked = -1 if node is None else znodes.decode_picture(node.data)
-        deltas = None
-        if 0 <= marked <= image.number:
-            deltas = await read_deltas(store, marked, image.number, highest_level)
+        deltas = await _deltas_since(store, marked, image.number, highest_level)
         if deltas is None:
             return cls(store, fence, MetadataImage(image.cluster_id), -1)
         return cls(store, fence, await asyncio.to_thread(blurred_by, image, deltas), marked)
 
     async def draw(self, image: MetadataImage) -> None:
         """Raises StoreError. The next call goes on from there."""
-        if self._target is not None:
-            await self._draw(self._target)
+        if self._drawing is not None:
+            await self._go_on(self._drawing)
         if image is not self.drawn:
-            self._target = image
-            await self._draw(image)
+            begun = await asyncio.to_thread(self._begin, self.drawn, image)
+            self._leave_out(begun.left_out)
+            self._drawing = begun.drawing
+            await self._go_on(begun.drawing)
 
-    async def _draw(self, image: MetadataImage) -> None:
-        operations, left_out = await asyncio.to_thread(picture_operations, self.drawn, image)
-        self._leave_out(left_out)
-        if operations or image.number - self._marked >= _MARKED_EVERY:
-            mark = CompareAndSet(znodes.PICTURE, znodes.encode_picture(image.number))
-            for part in in_transactions([*operations, mark], self._store.transaction_limit, self._fence):
-                await self._write(part)
-            self._marked = image.number
-        self.drawn, self._target = image, None
+    def _begin(self, drawn: MetadataImage, image: MetadataImage) -> _Begun:
+        """In a thread."""
+        guesses = picture_operations(drawn, image)
+        operations, marked = deque(guesses.operations), self._marked
+        if operations or image.number - marked >= _MARKED_EVERY:
+            marked = image.number
+            operations.append(CompareAndSet(znodes.PICTURE, znodes.encode_picture(marked)))
+        is_small = len(operations) <= _PART.operation_count
+        parts = self._transactions(_taken(operations))
+        return _Begun(_Drawing(image, parts, marked, is_small=is_small), guesses.left_out)
+
+    async def _go_on(self, drawing: _Drawing) -> None:
+        while (part := await drawing.part()) is not None:
+            await self._write(part)
+            drawing.is_written()
+        self.drawn, self._marked, self._drawing = drawing.image, drawing.marked, None
+
+    def _transactions(self, operations: Iterable[Operation]) -> Iterator[Sequence[Operation]]:
+        limit = self._store.transaction_limit or _PART
+        limit = TransactionLimit(min(limit.size, _PART.size), min(limit.operation_count, _PART.operation_count))
+        return in_transactions(operations, limit, self._fence)
 
     async def _write(self, part: Sequence[Operation]) -> None:
         try:
             await self._store.transaction(part)
         except StoreError as error:
-            if not self._is_wrong_guess(error):
-                raise
+            self._check(error)
             await self._settle(part[1:])
 
     async def _settle(self, operations: Sequence[Operation]) -> None:
-        paths = settled_paths(operations)
-        found = await self._store.read_many(paths)
-        present = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
-        settled = settled_operations(operations, present)
-        for part in in_transactions(settled, self._store.transaction_limit, self._fence):
+        present = await self._read(await asyncio.to_thread(settled_paths, operations))
+        settled = await asyncio.to_thread(settled_operations, operations, present)
+        for part in await asyncio.to_thread(list, self._transactions(settled)):
             try:
                 await self._store.transaction(part)
             except StoreError as error:
-                if not self._is_wrong_guess(error):
-                    raise
+                self._check(error)
                 await self._write_singly(part[1:])
+
+    async def _read(self, paths: Sequence[str]) -> Mapping[str, Node]:
+        """Those that are there. One that we may not read is there, and holds we do not know what."""
+        reads = AllowedReads(self._store)
+        present: dict[str, Node] = {}
+        for start in range(0, len(paths), AT_ONCE):
+            present |= await reads.read(paths[start : start + AT_ONCE])
+        return present | {path: Node(b"", -1) for path in reads.refused}
 
     async def _write_singly(self, operations: Sequence[Operation]) -> None:
         for operation in operations:
             try:
                 await self._store.transaction([self._fence, operation])
             except StoreError as error:
-                if not self._is_wrong_guess(error):
-                    raise
+                self._check(error)
                 self._leave_out({operation.path: str(error)})
 
-    def _is_wrong_guess(self, error: StoreError) -> bool:
-        return error.kind in _WRONG_GUESSES and error.path != self._fence.path
+    def _check(self, error: StoreError) -> None:
+        """Raises the error unless a node is to blame for it that is not as was guessed, or that we may not write."""
+        is_of_node = error.kind in _WRONG_GUESSES or error.is_refusal
+        if not is_of_node or error.path == self._fence.path:
+            raise error
 
     def _leave_out(self, reasons: Mapping[str, str]) -> None:
         for path, reason in reasons.items():
-            if path not in self.left_out and len(self.left_out) < _MOST_TOLD:
+            if not is_left_out(path, self.left_out) and len(self.left_out) < _MOST_TOLD:
                 logger.warning("a node that tools look at is not written, and the cluster goes on without: %s", reason)
                 self.left_out.add(path)
+
+
+async def _deltas_since(store: Store, marked: int, newest: int, highest_level: int) -> Sequence[Delta] | None:
+    """None where they are not known: then nobody knows what is drawn. Who loads looks for damage, and not who draws."""
+    if not max(0, newest - _MOST_DELTAS) <= marked <= newest:
+        return None
+    try:
+        return await read_deltas(store, marked, newest, highest_level)
+    except StoreError as error:
+        if error.kind is not StoreErrorKind.CORRUPT and not error.is_refusal:
+            raise
+        return None
+
+
+def _taken(operations: deque[Operation]) -> Iterator[Operation]:
+    """One by one: to let go of hundreds of thousands at once would hold the loop."""
+    while operations:
+        yield operations.popleft()

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.cluster.controller.removal import remove_nodes
 from penstock.cluster.deltas.position import DELTAS_KEPT, LogPosition, SnapshotMark, encode_mark
 from penstock.cluster.deltas.snapshot import snapshot_parts
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import znodes
-from penstock.cluster.store.interface import FIRST_VERSION, Check, CompareAndSet, Create, Delete, Operation, Store
-from penstock.cluster.store.transactions import in_transactions
+from penstock.cluster.store.interface import FIRST_VERSION, Check, CompareAndSet, Create, Store
 from penstock.cluster.store.walking import names_below
 
 # Whoever loads reads no more of the log than twice this, and a small cluster writes no snapshot because of one change.
@@ -70,7 +70,15 @@ async def remove_snapshots(store: Store, fence: Check, *kept_marks: SnapshotMark
 
 
 async def remove_snapshot(store: Store, fence: Check, path: str) -> None:
-    parts = [f"{path}/{name}" for name in await names_below(store, path)]
-    operations: list[Operation] = [Delete(each) for each in (*parts, path)]
-    for part in in_transactions(operations, store.transaction_limit, fence):
-        await store.transaction(part)
+    parts = sorted(f"{path}/{name}" for name in await names_below(store, path))
+    await remove_nodes(store, fence, [*parts, path])
+
+
+async def trim_log(store: Store, fence: Check, first: int) -> None:
+    """Removes the deltas before `first`, which the position does not name any more. No change waits for that."""
+    numbers = sorted(number for number in await delta_numbers(store) if number < first)
+    await remove_nodes(store, fence, [znodes.delta_path(number) for number in numbers])
+
+
+async def delta_numbers(store: Store) -> set[int]:
+    return {int(name) for name in await names_below(store, znodes.LOG) if name.isdecimal()}

@@ -17,6 +17,7 @@ from penstock.cluster.image import NO_CONTROLLER, MetadataImage
 from penstock.cluster.loading import load
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Operation, Store, StoreError, StoreErrorKind
+from penstock.core.types import format_topic_id, new_topic_id
 
 # Each lost race means that a broker was elected meanwhile.
 _ATTEMPTS = 20
@@ -26,7 +27,6 @@ _LOST_RACES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErro
 async def change_from_outside(
     store: Store,
     decide: Callable[[MetadataImage], MetadataImage],
-    new_id: Callable[[], str],
     now_ms: int,
     *,
     can_take_steps: bool,
@@ -39,7 +39,7 @@ async def change_from_outside(
     term = await _take_office(store, now_ms)
     await store.sync(znodes.LOG)
     image, stored = await load(store)
-    writer = Writer(store, term.fence, stored, new_id)
+    writer = Writer(store, term.fence, stored, lambda: format_topic_id(new_topic_id()))
     await writer.write_nodes(image)  # what the controller before left unwritten
     wanted = replace(decide(image), controller_id=NO_CONTROLLER, controller_epoch=term.epoch)
     changes = await asyncio.to_thread(writer.plan if can_take_steps else writer.plan_whole, image, wanted)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.cluster.controller.log_inspection import is_damaged
 from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.picture import Picture
-from penstock.cluster.controller.snapshots import is_due, remove_snapshots, write_snapshot
+from penstock.cluster.controller.snapshots import is_due, remove_snapshots, trim_log, write_snapshot
 from penstock.cluster.controller.strangers import blur_changed
 from penstock.cluster.deltas.position import SnapshotMark
 from penstock.cluster.image import MetadataImage
@@ -24,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 # Between two attempts at a store that refuses.
 _RETRY_S = 0.5
+# Deltas that go together: each time the names of all are listed.
+_TRIMMED_AT_ONCE = 100
 # Between two looks at the log, each of which reads what a broker reads that starts.
 INSPECTION_S = 60.0
 
@@ -40,7 +43,13 @@ class Upkeep:
         self._is_checked = False
         self._is_inspection_due = False
         self._tidied: SnapshotMark | None = None  # what the position named when others were last removed
-        self._complaint = ""
+        self._trimmed = -_TRIMMED_AT_ONCE  # the first delta that was kept when others were last removed
+        self._complaints: dict[str, str] = {}
+        self._chores: Mapping[str, Callable[[], Awaitable[None]]] = {
+            "a look at the log of the metadata": self._inspect,
+            "a snapshot of the metadata": self._keep_snapshots,
+            "what tools see of the metadata": self._draw,
+        }
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._end = publisher.subscribe(Subscription(self._published, None, None, None))
@@ -59,43 +68,72 @@ class Upkeep:
         self._wake()
 
     def _rest(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._inspection_s, self._inspect)
+        self._timer = asyncio.get_running_loop().call_later(self._inspection_s, self._begin_inspection)
 
-    def _inspect(self) -> None:
+    def _begin_inspection(self) -> None:
         self._is_inspection_due = True
         self._wake()
         self._rest()
 
     def _wake(self) -> None:
         self._woken.set()
-        if self._task is None and self._publisher.image.metadata_level >= SNAPSHOT_LEVEL:
+        if self._task is None and self._office.is_open and self._publisher.image.metadata_level >= SNAPSHOT_LEVEL:
             self._task = asyncio.create_task(self._run(), name="metadata-upkeep")
 
     async def _run(self) -> None:
         try:
             while self._woken.is_set() and self._office.is_open:
                 self._woken.clear()
-                try:
-                    await self._work(self._publisher.image)
-                    self._complaint = ""
-                except StoreError as error:
-                    if self._office.writer.is_fenced_by(error):
-                        return
-                    self._complain(error)
-                    self._woken.set()
-                    await asyncio.sleep(_RETRY_S)
-                except Exception:  # the cluster goes on without; the next change tries again
-                    logger.exception("the upkeep of the metadata failed")
+                for name, chore in self._chores.items():
+                    await self._do(name, chore)
         finally:
             self._task = None
 
-    def _complain(self, error: StoreError) -> None:
-        if str(error) != self._complaint:
-            self._complaint = str(error)
-            logger.warning("what tools see of the metadata, or a snapshot, is written later: %s", error)
+    async def _do(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
+        """None of them keeps another one from its work."""
+        if not self._office.is_open:
+            return
+        try:
+            await chore()
+            self._complaints.pop(name, None)
+        except StoreError as error:
+            if self._office.writer.is_fenced_by(error):
+                return  # the member hears of it by the store
+            if self._complaints.get(name) != str(error):
+                self._complaints[name] = str(error)
+                logger.warning("%s: tried again later: %s", name, error)
+            asyncio.get_running_loop().call_later(_RETRY_S, self._wake)
+        except Exception:  # the cluster goes on without; the next change tries again
+            logger.exception("%s failed", name)
 
-    async def _work(self, image: MetadataImage) -> None:
-        fence = self._office.term.fence
+    async def _inspect(self) -> None:
+        if not self._is_inspection_due:
+            return
+        writer = self._office.writer
+        if await is_damaged(self._store, self._office.term.fence, writer.position, writer.highest_level):
+            self._office.give_up()
+        self._is_inspection_due = False
+
+    async def _keep_snapshots(self) -> None:
+        writer, fence = self._office.writer, self._office.term.fence
+        named = writer.position.snapshot
+        if named != self._tidied:
+            await remove_snapshots(self._store, fence, named, writer.offered and writer.offered.mark)
+            self._tidied = named
+        first = writer.position.first
+        if first - self._trimmed >= _TRIMMED_AT_ONCE:
+            await trim_log(self._store, fence, first)
+            self._trimmed = first
+        image, position = self._publisher.image, writer.position
+        # The newest change may not be published yet: what publishes it wakes this task.
+        is_newest = position.number == image.number
+        if is_newest and is_due(position) and writer.offered is None:
+            mark = await write_snapshot(self._store, fence, image, position.snapshot)
+            writer.offer_snapshot(mark, position.size)
+            logger.info("a snapshot of the metadata at %d is written: %d bytes", mark.number, mark.size)
+
+    async def _draw(self) -> None:
+        fence, image = self._office.term.fence, self._publisher.image
         if self._picture is None:
             self._picture = await Picture.open(self._store, fence, image, self._office.writer.highest_level)
         await self._picture.draw(image)
@@ -104,22 +142,3 @@ class Upkeep:
             self._picture.drawn = await blur_changed(self._store, drawn, self._picture.left_out)
             self._is_checked = True
             await self._picture.draw(drawn)
-        await self._keep_snapshots(image)
-        if self._is_inspection_due:
-            self._is_inspection_due = False
-            writer = self._office.writer
-            if await is_damaged(self._store, fence, writer.position, writer.highest_level):
-                self._office.give_up()
-
-    async def _keep_snapshots(self, image: MetadataImage) -> None:
-        writer, fence = self._office.writer, self._office.term.fence
-        position = writer.position
-        if position.snapshot != self._tidied:
-            await remove_snapshots(self._store, fence, position.snapshot, writer.offered and writer.offered.mark)
-            self._tidied = position.snapshot
-        # The newest change is not published yet: what publishes it wakes this task.
-        is_newest = position.number == image.number
-        if is_newest and is_due(position) and writer.offered is None:
-            mark = await write_snapshot(self._store, fence, image, position.snapshot)
-            writer.offer_snapshot(mark, position.size)
-            logger.info("a snapshot of the metadata at %d is written: %d bytes", mark.number, mark.size)

@@ -264,7 +264,9 @@ class Writer:
         self, position: LogPosition, change: Change, operations: Sequence[Operation]
     ) -> list[Operation]:
         named = position.snapshot if position.snapshot != self.position.snapshot else None
-        trimmed = range(self.position.first, min(position.first, position.number))
+        # From `SNAPSHOT_LEVEL` on they go later (`upkeep`): one that somebody else has deleted must not stop a change.
+        first = self.position.first if position.snapshot is not None else min(position.first, position.number)
+        trimmed = range(self.position.first, first)
         return [
             self._fence,
             CompareAndSet(znodes.LOG, encode_position(position, change.image.metadata_level), self._version),

@@ -75,6 +75,22 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
+def decode_number(data: bytes) -> int | None:
+    """Of a delta, with the checksum of the compression compared; None for what is no delta."""
+    try:
+        return int(json.loads(zlib.decompress(data))["number"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        return None
+
+
+def decode_level(data: bytes) -> int:
+    """Of the metadata after the delta; 0 for what is no delta."""
+    try:
+        return int(json.loads(zlib.decompress(data))["format"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        return 0
+
+
 def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest) -> Delta:
     """Raises StoreError(CORRUPT) for what is no delta, or one of a later version of Penstock."""
     try:

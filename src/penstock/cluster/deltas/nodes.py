@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.cluster.deltas.delta import DeletedTopic, Delta, TopicChange, difference
-from penstock.cluster.deltas.security import security_operations
+from penstock.cluster.deltas.security import SecurityDelta
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
-from penstock.cluster.store import znodes
+from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation
 
 
@@ -26,7 +26,7 @@ def write_operations(old: MetadataImage, new: MetadataImage) -> list[Operation]:
 
 def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
     """`image` is the one after the delta."""
-    operations = [*shown_operations(delta, image), *security_operations(delta.security)]
+    operations = [*shown_operations(delta, image), *_security_operations(delta.security)]
     if delta.brokers is not None or delta.directories is not None or delta.away is not None:
         brokers = znodes.encode_brokers(image.brokers, image.directories, image.away)
         operations.append(CompareAndSet(znodes.BROKERS, brokers))
@@ -151,4 +151,21 @@ def _settings_operations(delta: Delta) -> list[Operation]:
             operations.append(Create(path, znodes.encode_settings(settings)))
         else:
             operations.append(CompareAndSet(path, znodes.encode_settings(settings)))
+    return operations
+
+
+def _security_operations(delta: SecurityDelta | None) -> list[Operation]:
+    if delta is None:
+        return []
+    values = {security_nodes.acl_path(each): security_nodes.encode_acls(acls) for each, acls in delta.acls.items()}
+    for path_of, changed in (
+        (security_nodes.entity_path, delta.entity_configs),
+        (security_nodes.token_path, delta.tokens),
+        (security_nodes.policy_path, delta.policies),
+    ):
+        values |= {path_of(key): znodes.encode_settings(settings) for key, settings in changed.items()}
+    created, deleted = set(delta.created), set(delta.deleted)
+    operations: list[Operation] = [Delete(path) for path in delta.deleted]
+    operations += [Create(path, security_nodes.node_data(path, values)) for path in delta.created]
+    operations += [CompareAndSet(path, data) for path, data in values.items() if path not in created | deleted]
     return operations

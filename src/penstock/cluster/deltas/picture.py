@@ -6,11 +6,13 @@ Rules:
   had not is created. Where a guess is wrong, because a crash or a stranger came in between, `settled_operations` says
   what to do with what is really there.
 - A node that no store can hold is left out.
+
+Each function takes some 10 us for each node: meant for a thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.cluster.deltas.delta import difference
@@ -111,6 +113,11 @@ def _gone_operations(gone: Sequence[str], image: SecurityImage) -> list[Operatio
         *(Delete(path) for path in sorted(going, reverse=True)),
         *(CompareAndSet(path, NO_SETTINGS) for path in gone if path in left),
     ]
+
+
+def is_left_out(path: str, left_out: Container[str]) -> bool:
+    """Whether the node is one of these, or below one."""
+    return any(each in left_out for each in path_and_parents(path))
 
 
 def settled_paths(operations: Iterable[Operation]) -> list[str]:

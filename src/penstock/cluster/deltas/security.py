@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from penstock.cluster.deltas.draft import Draft
 from penstock.cluster.security_image import SecurityImage, Settings
-from penstock.cluster.store import security_nodes, znodes
-from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Operation
+from penstock.cluster.store import security_nodes
 from penstock.security.acls.types import (
     AclEntry,
     PatternType,
@@ -30,6 +30,8 @@ Value = TypeVar("Value", tuple[AclEntry, ...], Settings)
 Rules = Mapping[ResourcePattern, tuple[AclEntry, ...]]
 
 _NO_RULES: Rules = MappingProxyType({})
+# Fields of a `SecurityImage` and of a `SecurityDelta`, in their order.
+_OF_SETTINGS = ("entity_configs", "tokens", "policies")
 
 
 class SecurityDelta(NamedTuple):
@@ -107,45 +109,46 @@ def changed_rules(before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> 
     return change if change.stay + change.come == after else None
 
 
-def replay_security(image: SecurityImage, delta: SecurityDelta | None) -> SecurityImage:
-    if delta is None:
-        return image
-    return SecurityImage(
-        _replayed_rules(_replayed(image.acls, delta.acls), delta.acls_added, delta.acls_removed),
-        _replayed(image.entity_configs, delta.entity_configs),
-        _replayed(image.tokens, delta.tokens),
-        _replayed(image.policies, delta.policies),
-    )
+class SecurityReplay:
+    """An image on its way along deltas. Each costs as much as it changes, but for the first copy of a mapping and of a
+    resource's rules.
+    """
 
+    def __init__(self, image: SecurityImage) -> None:
+        self._image = image
+        self._acls = Draft(image.acls)
+        # Of resources whose rules came and went one by one since they were last put into `_acls`, in their order.
+        self._rules: dict[ResourcePattern, dict[AclEntry, None]] = {}
+        self._settings = {name: Draft(getattr(image, name)) for name in _OF_SETTINGS}
 
-def security_operations(delta: SecurityDelta | None) -> list[Operation]:
-    if delta is None:
-        return []
-    values = {security_nodes.acl_path(each): security_nodes.encode_acls(acls) for each, acls in delta.acls.items()}
-    for path_of, changed in (
-        (security_nodes.entity_path, delta.entity_configs),
-        (security_nodes.token_path, delta.tokens),
-        (security_nodes.policy_path, delta.policies),
-    ):
-        values |= {path_of(key): znodes.encode_settings(settings) for key, settings in changed.items()}
-    created, deleted = set(delta.created), set(delta.deleted)
-    operations: list[Operation] = [Delete(path) for path in delta.deleted]
-    operations += [Create(path, security_nodes.node_data(path, values)) for path in delta.created]
-    operations += [CompareAndSet(path, data) for path, data in values.items() if path not in created | deleted]
-    return operations
+    def follow(self, delta: SecurityDelta) -> None:
+        for resource in delta.acls:
+            self._rules.pop(resource, None)
+        self._acls.put(delta.acls)
+        for resource in {**delta.acls_removed, **delta.acls_added}:
+            self._change_rules(resource, delta.acls_added.get(resource, ()), delta.acls_removed.get(resource, ()))
+        for name, draft in self._settings.items():
+            draft.put(getattr(delta, name))
 
+    def _change_rules(
+        self, resource: ResourcePattern, added: tuple[AclEntry, ...], removed: tuple[AclEntry, ...]
+    ) -> None:
+        rules = self._rules.get(resource)
+        if rules is None:
+            present = self._acls.values.get(resource, ())
+            if not present:  # in a snapshot: most resources have few rules, and come once
+                self._acls.put({resource: added})
+                return
+            rules = self._rules[resource] = dict.fromkeys(present)
+        for entry in removed:
+            rules.pop(entry, None)
+        rules.update(dict.fromkeys(added))
 
-def _replayed_rules(acls: Rules, added: Rules, removed: Rules) -> Rules:
-    if not added and not removed:
-        return acls
-    after = dict(acls)
-    for resource in {**removed, **added}:
-        gone = set(removed.get(resource, ()))
-        kept = [entry for entry in after.get(resource, ()) if entry not in gone]
-        there = set(kept)
-        kept += [entry for entry in added.get(resource, ()) if entry not in there]
-        after[resource] = tuple(kept)
-    return {resource: entries for resource, entries in after.items() if entries}
+    @property
+    def image(self) -> SecurityImage:
+        self._acls.put({resource: tuple(rules) for resource, rules in self._rules.items()})
+        self._rules.clear()
+        return SecurityImage(self._acls.values, *(draft.values for draft in self._settings.values()))
 
 
 def security_to_json(delta: SecurityDelta) -> dict[str, Any]:
@@ -202,9 +205,3 @@ def _changed(old: Mapping[Key, Value], new: Mapping[Key, Value], gone: Value) ->
     changed: dict[Key, Value] = {key: gone for key in old if key not in new}
     changed |= {key: value for key, value in new.items() if old.get(key) != value}
     return changed
-
-
-def _replayed(values: Mapping[Key, Value], changed: Mapping[Key, Value]) -> Mapping[Key, Value]:
-    if not changed:
-        return values
-    return {key: value for key, value in {**values, **changed}.items() if value}

@@ -4,6 +4,9 @@ A broker notes the mark's id when it loads. A broker that ran through the loss o
 registers anew, and refuses to: its image and its partitions' epochs are those of before the restore. The mark stays, so
 that a broker that comes later, for the first time since the restore, sets aside what the snapshot does not know instead
 of deleting it.
+
+A store that was set back, because somebody brought old files of ZooKeeper, is a restore that nobody has announced. The
+first broker that starts with it and has seen more makes the mark.
 """
 
 from __future__ import annotations
@@ -53,6 +56,22 @@ async def read_restoration(store: Store) -> Restoration | None:
     return decode_restoration(await store.read(znodes.RESTORATION))
 
 
+async def mark_set_back(store: Store, restoration_id: str) -> str:
+    """The id of the mark, which is another broker's where that one was first."""
+    node = await store.read(znodes.RESTORATION)
+    data = encode_restoration(Restoration(restoration_id, RestorationState.FINISHED, ""))
+    try:
+        if node is None:
+            await store.create(znodes.RESTORATION, data)
+        else:
+            await store.compare_and_set(znodes.RESTORATION, data, node.version)
+    except StoreError as error:
+        if error.kind not in (StoreErrorKind.NODE_EXISTS, StoreErrorKind.BAD_VERSION):
+            raise
+        await store.sync(znodes.RESTORATION)
+    return await check_usable(store)
+
+
 async def check_usable(store: Store) -> str:
     """The id of the restore that made this store, or nothing. Raises StoreError while a restore writes."""
     restoration = await read_restoration(store)
@@ -66,5 +85,5 @@ def check_same(node: Node | None, restoration_id: str) -> None:
     """For a broker that registers. Raises StoreError where the cluster was restored since the broker has loaded."""
     restoration = decode_restoration(node)
     if ("" if restoration is None else restoration.restoration_id) != restoration_id:
-        detail = "the cluster was restored from a snapshot while this broker ran: restart the broker"
+        detail = "the cluster was restored, or its store was set back, while this broker ran: restart the broker"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.RESTORATION, detail)

@@ -44,7 +44,6 @@ from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation, Store, path_and_parents
 from penstock.cluster.store.transactions import in_transactions
 from penstock.cluster.store.walking import walk
-from penstock.core.types import format_topic_id, new_topic_id
 
 _ZOOKEEPERS_OWN = frozenset({"/zookeeper"})
 
@@ -203,8 +202,7 @@ async def try_finish(
         return elected.image
 
     if elected.image is not image:
-        new_id = lambda: format_topic_id(new_topic_id())  # noqa: E731
-        await change_from_outside(store, decide, new_id, now_ms, can_take_steps=True)
+        await change_from_outside(store, decide, now_ms, can_take_steps=True)
         await leave_office(store)  # whoever waits for more brokers needs a controller that counts them
     restoration = await read_restoration(store)
     if restoration is not None and not elected.waiting:

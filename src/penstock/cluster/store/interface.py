@@ -66,10 +66,12 @@ class SessionState(enum.Enum):
 
 
 class StoreError(Exception):
-    def __init__(self, kind: StoreErrorKind, path: str, detail: str = "") -> None:
+    def __init__(self, kind: StoreErrorKind, path: str, detail: str = "", *, is_refusal: bool = False) -> None:
+        """`is_refusal`: the store answers, and does not let us at this node. At others it may."""
         super().__init__(f"{path}: {detail or kind.value}")
         self.kind = kind
         self.path = path
+        self.is_refusal = is_refusal
 
 
 class Node(NamedTuple):

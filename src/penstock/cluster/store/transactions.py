@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from penstock.cluster.store.interface import Check, Operation, TransactionLimit, transaction_size
 
@@ -14,7 +14,7 @@ def fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> boo
 
 
 def in_transactions(
-    operations: Sequence[Operation], limit: TransactionLimit | None, fence: Check | None = None
+    operations: Iterable[Operation], limit: TransactionLimit | None, fence: Check | None = None
 ) -> Iterator[list[Operation]]:
     """The operations in their order, in transactions that fit. Each has the fence, if there is one."""
     head: list[Operation] = [] if fence is None else [fence]

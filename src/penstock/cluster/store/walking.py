@@ -1,14 +1,19 @@
-"""Reads parts of the store's tree as a whole, in as few turns as the tree is deep."""
+"""Reads parts of the store's tree as a whole, some nodes at a time: a tree may have hundreds of thousands."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
 
-# Questions for children that are on their way at once.
-_AT_ONCE = 200
+# Nodes that are read at once, and questions for children that are on their way at once: some 2 ms of the loop.
+AT_ONCE = 500
+
+Read = Callable[[Sequence[str]], Awaitable[Mapping[str, Node]]]
+Names = Callable[[str], Awaitable[Sequence[str]]]
 
 
 async def walk(
@@ -19,20 +24,41 @@ async def walk(
 ) -> Mapping[str, Node]:
     """All nodes from the roots down, parents first. Nodes that come or go meanwhile may be there or not."""
     found: dict[str, Node] = {}
-    level = list(roots)
-    while level:
-        nodes = await store.read_many(level)
-        present = {path: node for path, node in zip(level, nodes, strict=True) if node is not None}
-        found.update(present)
-        parents = [path for path, node in present.items() if node.owner is None and has_children(path)]
-        level = []
-        for start in range(0, len(parents), _AT_ONCE):
-            part = parents[start : start + _AT_ONCE]
-            below = await asyncio.gather(*(names_below(store, path) for path in part))
-            for path, names in zip(part, below, strict=True):
-                children = (f"{path.rstrip('/')}/{name}" for name in names)
-                level += [child for child in children if child not in skipped]
+    parts = walk_parts(partial(read_present, store), partial(names_below, store), roots, skipped, has_children)
+    async for part in parts:
+        found.update(part)
     return found
+
+
+async def walk_parts(
+    read: Read, names: Names, roots: Iterable[str], skipped: frozenset[str], has_children: Callable[[str], bool]
+) -> AsyncIterator[Mapping[str, Node]]:
+    """As `walk` does, in parts that the caller need not keep."""
+    level = iter(roots)
+    while True:
+        below: list[tuple[str, Sequence[str]]] = []
+        while paths := list(islice(level, AT_ONCE)):
+            present = await read(paths)
+            yield present
+            parents = [path for path, node in present.items() if node.owner is None and has_children(path)]
+            below += zip(parents, await asyncio.gather(*map(names, parents)), strict=True)
+        if not below:
+            return
+        level = _paths(below, skipped)
+
+
+def _paths(below: Iterable[tuple[str, Sequence[str]]], skipped: frozenset[str]) -> Iterator[str]:
+    for parent, names in below:
+        for name in names:
+            path = f"{parent.rstrip('/')}/{name}"
+            if path not in skipped:
+                yield path
+
+
+async def read_present(store: Store, paths: Sequence[str]) -> dict[str, Node]:
+    """Those that are there."""
+    nodes = await store.read_many(paths)
+    return {path: node for path, node in zip(paths, nodes, strict=True) if node is not None}
 
 
 async def names_below(store: Store, path: str) -> Sequence[str]:
@@ -43,3 +69,36 @@ async def names_below(store: Store, path: str) -> Sequence[str]:
         if error.kind is StoreErrorKind.NO_NODE:
             return ()
         raise
+
+
+class AllowedReads:
+    """Reads what the store lets us read, and tells what it does not."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # Why, by the path.
+        self.refused: dict[str, str] = {}
+
+    async def read(self, paths: Sequence[str]) -> dict[str, Node]:
+        try:
+            return await read_present(self._store, paths)
+        except StoreError as error:
+            self._check(error)
+        if len(paths) == 1:
+            return {}
+        present: dict[str, Node] = {}
+        for path in paths:
+            present |= await self.read([path])
+        return present
+
+    async def names(self, path: str) -> Sequence[str]:
+        try:
+            return await names_below(self._store, path)
+        except StoreError as error:
+            self._check(error)
+            return ()
+
+    def _check(self, error: StoreError) -> None:
+        if not error.is_refusal:
+            raise error
+        self.refused[error.path] = str(error)

@@ -89,7 +89,7 @@ class CheckpointWrite:
     for the owner, who looks at it before the next write, and does not stop the other directories.
     """
 
-    __slots__ = ("_files", "_is_encoded", "_rows", "_standbys", "_written", "contents", "failures")
+    __slots__ = ("_files", "_is_encoded", "_metadata_number", "_rows", "_standbys", "_written", "contents", "failures")
 
     def __init__(
         self,
@@ -97,9 +97,13 @@ class CheckpointWrite:
         capture: CheckpointCapture,
         written: dict[Path, dict[str, bytes]],
         standbys: Sequence[Standby] = (),
+        metadata_number: int = 0,
     ) -> None:
-        """`written`: of each data directory that is online, what its files hold as far as is known."""
+        """`written`: of each data directory that is online, what its files hold as far as is known. `metadata_number`
+        is noted beside; 0 is not.
+        """
         self._files = files
+        self._metadata_number = metadata_number
         self._standbys = standbys
         self._rows = [*capture.rows, *(standby.row() for standby in standbys)]
         self._written = written
@@ -126,6 +130,8 @@ class CheckpointWrite:
                 if (offset := row.offsets[column]) is not None:
                     table[row.log.topic_partition] = offset
             yield name, encode_offsets(table)
+        if self._metadata_number:
+            yield names.METADATA_NUMBER, f"{self._metadata_number}\n".encode()
 
     def run(self) -> None:
         for directory, name, content in self.encode():

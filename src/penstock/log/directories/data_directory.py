@@ -100,6 +100,13 @@ class DataDirectory:
     def note_restoration(self, restoration_id: str) -> None:
         self.files.write_atomically(self.path / names.RESTORATION, f"{restoration_id}\n".encode())
 
+    def read_metadata_number(self) -> int:
+        """What the checkpoints have noted of the metadata; 0 where nothing can be read."""
+        try:
+            return int(self.files.read_file(self.path / names.METADATA_NUMBER))
+        except (OSError, ValueError):
+            return 0
+
     def mark_clean(self, broker_epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
 

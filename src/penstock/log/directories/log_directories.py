@@ -55,6 +55,7 @@ class LogDirectories:
         self.preferred: dict[TopicPartition, Path] = {}  # where partitions are to be made that are not there yet
         self.futures: dict[Path, TopicPartition] = {}  # unfinished copies that the start has found
         self.standbys: dict[TopicPartition, Standby] = {}  # of logs that change their directory
+        self.metadata_number = 0  # how far the log of the metadata has come; noted with the checkpoints
         self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with the time of its deletion
         self._checkpoint_write: CheckpointWrite | None = None
         self._undecided: set[Path] = set()  # data directories with logs that only a later start can choose from
@@ -238,13 +239,12 @@ class LogDirectories:
         """What another thread may encode and write, from offsets that were captured a few logs at a time."""
         self._settle_checkpoints()
         capture.drop_stale(self.logs)
-        written = {
-            path: directory.written_checkpoints
-            for path, directory in self.directories.items()
-            if path not in self.offline
-        }
+        online = {path: each for path, each in self.directories.items() if path not in self.offline}
+        written = {path: each.written_checkpoints for path, each in online.items()}
         standbys = [each for each in self.standbys.values() if self.logs.get(each.log.topic_partition) is each.log]
-        self._checkpoint_write = CheckpointWrite(self._resources.files, capture, written, standbys)
+        self._checkpoint_write = CheckpointWrite(
+            self._resources.files, capture, written, standbys, self.metadata_number
+        )
         return self._checkpoint_write
 
     def prepare_checkpoints(self) -> CheckpointWrite | None:

@@ -32,6 +32,8 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
 # In a data directory: the restore of the cluster's metadata that its logs have been compared with.
 RESTORATION = "penstock.restoration"
+# How far the log of the cluster's metadata had come, as the broker last knew.
+METADATA_NUMBER = "penstock.metadata-number"
 
 # In the directory of a partition that came from another data directory, until the old one is out of the way.
 MOVED = "penstock.moved"

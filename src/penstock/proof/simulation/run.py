@@ -31,6 +31,7 @@ class SimulationReport:
     cleanings: int = 0
     seconds: float = 0.0
     failed_seeds: list[int] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)  # by seed: of all that happened
 
     @property
     def is_sound(self) -> bool:
@@ -50,6 +51,7 @@ class SimulationReport:
         self.crashes += other.crashes
         self.cleanings += other.cleanings
         self.failed_seeds += other.failed_seeds
+        self.digests |= other.digests
 
 
 def run_schedules(
@@ -96,6 +98,7 @@ def _run_here(report: SimulationReport, count: int, say: Say, is_verbose: bool) 
             report.steps += verdict.requests
             report.crashes += verdict.crashes
             report.cleanings += verdict.cleanings
+            report.digests[seed] = verdict.digest
             if is_verbose:
                 say("\n".join(verdict.trace))
             if not verdict.is_sound:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from penstock.broker.broker import Broker
 from penstock.broker.fetch_readers import FollowerRead, Read, diverges, read_records
 from penstock.broker.fetch_sessions import FetchPlan, FetchTarget, PartitionKey
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.throttling import Allowance, Throttle
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -25,7 +26,12 @@ def read_for_follower(
     """The follower's progress counts once it is known that its log agrees with this one."""
     follower, epoch = read.reader.follower, read.reader.broker_epoch
     assert follower is not None
-    partition.check_leader_epoch(target.current_leader_epoch)
+    try:
+        partition.check_leader_epoch(target.current_leader_epoch)
+    except ApiError:
+        if read.watch is not None:
+            read.watch.detach(target.key)  # whoever has another epoch does not follow this leader; it names it again
+        raise
     leading, log = partition.leading, partition.log
     partition.check_leader_of(read.watch, target.current_leader_epoch, epoch)
     log.availability.check_online()  # a log that could not be opened knows neither its records nor where it ends
@@ -101,24 +107,37 @@ def _count_reassigned(partition: Partition, read: Read, size: int) -> None:
         read.followed.reassigned_size += size
 
 
-def set_aside(broker: Broker, plan: FetchPlan, held: list[PartitionKey]) -> None:
+def end_pass(broker: Broker, plan: FetchPlan, read: Read) -> None:
+    """All that the fetch is about was looked at."""
+    followed, watch = read.followed, plan.watch
+    if followed is None or watch is None or plan.session is None:
+        return
+    if followed.held:
+        _set_aside(broker, plan, watch, followed.held)
+    confirmations = broker.partitions.context.confirmations
+    if read.is_first:
+        confirmations.note_fetch(watch)
+    if confirmations.is_asking(watch):
+        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after it has waited a little
+
+
+def _set_aside(broker: Broker, plan: FetchPlan, watch: FollowerWatch, held: list[PartitionKey]) -> None:
     """Throttled partitions for which there was no room are no news any more. A fetch that waits reads them again when
     there is room, and not with each append.
     """
     throttle = broker.partitions.context.throttle
-    if plan.watch is None or plan.session is None:
-        return
     if throttle is None:  # taken away while the partitions were read
-        plan.watch.ready.update(dict.fromkeys(held))
+        watch.ready.update(dict.fromkeys(held))
         return
-    plan.watch.hold(held, throttle)
+    watch.hold(held, throttle)
     if plan.is_incremental:
         keys = set(held)
         plan.targets = [target for target in plan.targets if target.key not in keys]
 
 
-def note_sent(broker: Broker, size: int, followed: FollowerRead) -> None:
+def note_sent(broker: Broker, size: int, followed: FollowerRead, watch: FollowerWatch) -> None:
     """The answer to a follower is made."""
+    broker.partitions.context.confirmations.note_answer(watch)
     if size:
         replicas = broker.metrics.replicas
         replicas.bytes_out += size

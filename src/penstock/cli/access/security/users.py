@@ -109,24 +109,13 @@ def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
 
 def write_password(data: Path, name: str, passwords: Iterable[SaltedPassword]) -> None:
     """Into the store of a single node that does not run."""
-    from penstock.cluster.offline_passwords import write_passwords
     from penstock.cluster.store.interface import StoreError
-    from penstock.core.config.broker_config import BrokerConfig
-    from penstock.core.metrics.cluster_counters import StoreMetrics
+    from penstock.core.clock import SystemClock
     from penstock.log.directories.log_directories import LogDirectoryError
-    from penstock.server.stores import open_store
-
-    config = BrokerConfig.parse({"log.dirs": str(data)})
-
-    async def write() -> None:
-        store = await open_store(config, is_temporary=False, metrics=StoreMetrics())
-        try:
-            await write_passwords(store, config, _upsertions(name, passwords))
-        finally:
-            await store.close()
+    from penstock.server.offline_passwords import write_passwords
 
     try:
-        asyncio.run(write())
+        asyncio.run(write_passwords(data, _upsertions(name, passwords), SystemClock()))
     except (StoreError, LogDirectoryError, OSError) as error:
         raise CliError(
             str(error), "Without --data-dir the user is added over the wire, to a broker that runs."

@@ -35,6 +35,8 @@ _DETAILS = {
     "AuthFailedError": "ZooKeeper refuses our credentials",
     "QuotaExceededError": "a quota of ZooKeeper's does not allow it",
 }
+# An access list or a quota: they hold for some nodes, and not for others.
+_REFUSALS = ("NoAuthError", "QuotaExceededError")
 # What a transaction tells of operations that were not to blame.
 _CONSEQUENCES = ("RolledBackError", "RuntimeInconsistency")
 
@@ -42,7 +44,7 @@ _CONSEQUENCES = ("RolledBackError", "RuntimeInconsistency")
 def translate(error: Exception, path: str, *, is_change: bool) -> StoreError:
     name = type(error).__name__
     unknown = StoreErrorKind.OUTCOME_UNKNOWN if is_change else StoreErrorKind.UNAVAILABLE
-    return StoreError(_KINDS.get(name, unknown), path, _DETAILS.get(name, ""))
+    return StoreError(_KINDS.get(name, unknown), path, _DETAILS.get(name, ""), is_refusal=name in _REFUSALS)
 
 
 def failure(results: Sequence[Any], operations: Sequence[Operation]) -> StoreError | None:

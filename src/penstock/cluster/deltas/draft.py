@@ -1,0 +1,38 @@
+"""A mapping on its way to the next image: it is copied when it first changes, however many changes follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sized
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key")
+Value = TypeVar("Value", bound=Sized)
+
+
+class Draft(Generic[Key, Value]):
+    """An empty value takes its key away."""
+
+    def __init__(self, values: Mapping[Key, Value]) -> None:
+        self._before = values
+        self._own: dict[Key, Value] | None = None
+
+    @property
+    def values(self) -> Mapping[Key, Value]:
+        """The mapping that the draft was made of, where nothing has changed."""
+        return self._before if self._own is None else self._own
+
+    def put(self, changed: Mapping[Key, Value]) -> None:
+        own = self._copied() if changed else {}
+        for key, value in changed.items():
+            if value:
+                own[key] = value
+            else:
+                own.pop(key, None)
+
+    def remove(self, key: Key) -> None:
+        self._copied().pop(key, None)
+
+    def _copied(self) -> dict[Key, Value]:
+        if self._own is None:
+            self._own = dict(self._before)
+        return self._own
