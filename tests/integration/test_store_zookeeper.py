@@ -460,6 +460,7 @@ def test_watcher_hears_once_of_a_node_whose_children_change_as_well_when_it_does
             await other.create("/end")
             end = asyncio.Event()
             store.watch("/end", lambda _: end.set())
+            await store.read("/end")  # from the answer on the server knows of the watch
             await other.delete("/end")
             await end.wait()
             # After each connection all watchers are called. With children it would be twice for each change.
