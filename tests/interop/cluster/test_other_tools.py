@@ -74,10 +74,11 @@ def test_features_are_finalized_when_the_cluster_describes_them(tool: KafkaTool)
     assert re.search(r"Feature: group\.version\s.*FinalizedVersionLevel: 1\s", described)
 
 
-def test_quorum_is_refused_clearly_when_the_cluster_has_none(tool: KafkaTool) -> None:
-    refused = tool("kafka-metadata-quorum", "describe", "--status", must_succeed=False)
-    assert refused.return_code == 1
-    assert "UnsupportedVersionException: The node does not support DESCRIBE_QUORUM" in refused.output
+def test_controller_is_the_only_voter_when_the_quorum_is_described(tool: KafkaTool, cluster: penstock.Cluster) -> None:
+    described = dict(line.split(":", 1) for line in tool("kafka-metadata-quorum", "describe", "--status").lines)
+    leader = int(described["LeaderId"])
+    assert leader == cluster.controller_id()
+    assert [voter["id"] for voter in json.loads(described["CurrentVoters"])] == [leader]
 
 
 # ------------------------------------------------------------------------------------------------ groups, transactions
