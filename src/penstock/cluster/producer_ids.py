@@ -15,6 +15,7 @@ import logging
 
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.transactions import write_operation
 from penstock.cluster.store.znodes import NO_PRODUCER_IDS, ProducerIdBlock
 from penstock.core.limits import MAX_PRODUCER_ID, PRODUCER_ID_BLOCK_SIZE
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -62,10 +63,7 @@ async def _allocate(store: Store, node_id: int, unclaimed: int, newest: Producer
         block = ProducerIdBlock(first, PRODUCER_ID_BLOCK_SIZE)
         data = znodes.encode_producer_id_block(block, node_id)
         try:
-            if node is None:
-                await store.create(znodes.PRODUCER_ID_BLOCK, data)
-            else:
-                await store.compare_and_set(znodes.PRODUCER_ID_BLOCK, data, node.version)
+            await store.transaction([write_operation(znodes.PRODUCER_ID_BLOCK, node, data)])
         except StoreError as error:
             if error.kind not in _NOT_OURS:
                 raise

@@ -25,7 +25,6 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from penstock.cluster.controller.mending import write_operation
 from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.controller.takeover import change_from_outside
 from penstock.cluster.decisions.adoption import AdoptionError, Newcomer, decide_adoption, is_adopted
@@ -35,6 +34,7 @@ from penstock.cluster.login_secret import read_login_secret
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind, parent_of
 from penstock.cluster.store.sqlite import SqliteStore
+from penstock.cluster.store.transactions import write_operation
 from penstock.cluster.store.znodes import AdoptionMark
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig

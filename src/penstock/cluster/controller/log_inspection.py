@@ -15,7 +15,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from penstock.cluster.controller.removal import remove_nodes
-from penstock.cluster.deltas.encoding import decode_number
+from penstock.cluster.deltas.encoding import delta_number
 from penstock.cluster.deltas.position import LogPosition
 from penstock.cluster.loading import read_position
 from penstock.cluster.store import znodes
@@ -60,7 +60,7 @@ def _find_wrong(paths: Sequence[str], nodes: Sequence[Node | None]) -> dict[str,
     return {
         path: node
         for path, node in zip(paths, nodes, strict=True)
-        if node is None or node.version != FIRST_VERSION or not _is_own(path, decode_number(node.data))
+        if node is None or node.version != FIRST_VERSION or not _is_own(path, delta_number(node.data))
     }
 
 

@@ -24,10 +24,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.log_inspection import is_complete
-from penstock.cluster.controller.mending import MARGIN, derived_operations, write_operation
+from penstock.cluster.controller.mending import MARGIN, derived_operations
 from penstock.cluster.controller.removal import remove_nodes
 from penstock.cluster.controller.snapshots import delta_numbers, presence, remove_snapshot, write_parts
-from penstock.cluster.deltas.encoding import decode_delta, decode_level
+from penstock.cluster.deltas.encoding import decode_delta, delta_level
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_mark, decode_position, encode_position
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL
@@ -42,6 +42,7 @@ from penstock.cluster.store.interface import (
     StoreError,
     StoreErrorKind,
 )
+from penstock.cluster.store.transactions import write_operation
 from penstock.cluster.store.walking import names_below
 
 logger = logging.getLogger(__name__)
@@ -216,7 +217,7 @@ async def _position_by_snapshot(
 async def _newest_level(store: Store, numbers: Collection[int]) -> int:
     """Of the newest delta. A rise to `SNAPSHOT_LEVEL` that was given up leaves a snapshot, and no delta of it."""
     node = await store.read(znodes.delta_path(max(numbers))) if numbers else None
-    return FIRST_LEVEL if node is None else decode_level(node.data)
+    return FIRST_LEVEL if node is None else delta_level(node.data)
 
 
 def _first_of_run(numbers: Collection[int], newest: int) -> int:

@@ -30,6 +30,7 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
     path_and_parents,
 )
+from penstock.cluster.store.transactions import write_operation
 
 logger = logging.getLogger(__name__)
 
@@ -129,11 +130,6 @@ async def derived_operations(store: Store, image: MetadataImage) -> list[Operati
     if not _has_level(features, image):
         operations.append(write_operation(znodes.FEATURES, features, znodes.encode_features(image.metadata_level)))
     return operations
-
-
-def write_operation(path: str, node: Node | None, data: bytes) -> Operation:
-    """Fails where somebody else has written since the node was read."""
-    return Create(path, data) if node is None else CompareAndSet(path, data, node.version)
 
 
 # ---------------------------------------------------------------------------------------------- what is wrong

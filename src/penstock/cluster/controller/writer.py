@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.cluster.controller.mending import write_operation
 from penstock.cluster.controller.snapshots import presence, write_snapshot
 from penstock.cluster.deltas.delta import Delta, difference
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
@@ -46,7 +45,7 @@ from penstock.cluster.store.interface import (
     check_operation,
     is_too_large,
 )
-from penstock.cluster.store.transactions import fits, in_transactions
+from penstock.cluster.store.transactions import fits, in_transactions, write_operation
 from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST, MAX_STORE_VALUE_BYTES
 
 # What stands beside a delta in its transaction: two checks, the position, and at most 21 deltas that are not kept.

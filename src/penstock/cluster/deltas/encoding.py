@@ -75,20 +75,21 @@ def _dump(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def decode_number(data: bytes) -> int | None:
-    """Of a delta, with the checksum of the compression compared; None for what is no delta."""
+def delta_number(data: bytes) -> int | None:
+    """None for what is no delta. The checksum of the compression is compared."""
+    return _number_in(data, "number")
+
+
+def delta_level(data: bytes) -> int:
+    """Of the metadata after the delta; 0 for what is no delta."""
+    return _number_in(data, "format") or 0
+
+
+def _number_in(data: bytes, key: str) -> int | None:
     try:
-        return int(json.loads(zlib.decompress(data))["number"])
+        return int(json.loads(zlib.decompress(data))[key])
     except (zlib.error, ValueError, KeyError, TypeError):
         return None
-
-
-def decode_level(data: bytes) -> int:
-    """Of the metadata after the delta; 0 for what is no delta."""
-    try:
-        return int(json.loads(zlib.decompress(data))["format"])
-    except (zlib.error, ValueError, KeyError, TypeError):
-        return 0
 
 
 def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest) -> Delta:

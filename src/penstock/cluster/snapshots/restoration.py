@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind
+from penstock.cluster.store.transactions import write_operation
 
 
 class RestorationState(enum.Enum):
@@ -61,10 +62,7 @@ async def mark_set_back(store: Store, restoration_id: str) -> str:
     node = await store.read(znodes.RESTORATION)
     data = encode_restoration(Restoration(restoration_id, RestorationState.FINISHED, ""))
     try:
-        if node is None:
-            await store.create(znodes.RESTORATION, data)
-        else:
-            await store.compare_and_set(znodes.RESTORATION, data, node.version)
+        await store.transaction([write_operation(znodes.RESTORATION, node, data)])
     except StoreError as error:
         if error.kind not in (StoreErrorKind.NODE_EXISTS, StoreErrorKind.BAD_VERSION):
             raise

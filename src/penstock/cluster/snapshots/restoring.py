@@ -42,7 +42,7 @@ from penstock.cluster.snapshots.restoration import (
 )
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node, Operation, Store, path_and_parents
-from penstock.cluster.store.transactions import in_transactions
+from penstock.cluster.store.transactions import in_transactions, write_operation
 from penstock.cluster.store.walking import walk
 
 _ZOOKEEPERS_OWN = frozenset({"/zookeeper"})
@@ -110,9 +110,7 @@ async def _mark(store: Store, restoration: Restoration, before: Node | None) -> 
     for path in path_and_parents(znodes.RESTORATION)[:-1]:
         await store.ensure_path(path)
     data = encode_restoration(restoration)
-    operations: list[Operation] = [
-        Create(znodes.RESTORATION, data) if before is None else CompareAndSet(znodes.RESTORATION, data, before.version)
-    ]
+    operations: list[Operation] = [write_operation(znodes.RESTORATION, before, data)]
     if await store.read(znodes.BROKER_SEQUENCE) is not None:
         operations.append(CompareAndSet(znodes.BROKER_SEQUENCE, b""))
     await store.transaction(operations)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from penstock.cluster.store.interface import Check, Operation, TransactionLimit, transaction_size
+from penstock.cluster.store.interface import (
+    Check,
+    CompareAndSet,
+    Create,
+    Node,
+    Operation,
+    TransactionLimit,
+    transaction_size,
+)
+
+
+def write_operation(path: str, node: Node | None, data: bytes) -> Operation:
+    """`node` is what was read. Fails where somebody else has written since."""
+    return Create(path, data) if node is None else CompareAndSet(path, data, node.version)
 
 
 def fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> bool:
