@@ -20,6 +20,7 @@ from bench.catalogue import LOADS
 from bench.cluster.clusters import CLUSTERS
 from bench.cluster.run import CLUSTER_NAMES, ClusterRun
 from bench.contenders import CONTENDERS, Contender, resident_megabytes
+from bench.decisions.run import DECISION_NAMES, PARTITIONS, QUICK_PARTITIONS, DecisionsRun
 from bench.decoding.run import DECODING_NAMES, QUICK_RECORDS, RECORDS, DecodingRun
 from bench.errors import BenchError
 from bench.gathering import Gathering, alternate
@@ -44,11 +45,11 @@ from bench.streams.run import STREAMS_NAMES, StreamsRun
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
 NAMES = (
-    *(*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES),
+    *(*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *DECISION_NAMES),
     *(*SPARK_NAMES, *SQL_NAMES, *STREAMS_NAMES),
 )
-# A round of Spark starts fourteen drivers.
-ROUNDS, SPARK_ROUNDS = 5, 3
+# A round of Spark starts fourteen drivers, one of decisions takes a minute of CPU.
+ROUNDS, SPARK_ROUNDS, DECISION_ROUNDS = 5, 3, 1
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -190,6 +191,12 @@ def compare_decoding(names: list[str], options: argparse.Namespace) -> None:
     carry_out(run, names, rounds, options)
 
 
+def compare_decisions(names: list[str], options: argparse.Namespace) -> None:
+    count, rounds = (QUICK_PARTITIONS, 1) if options.quick else (PARTITIONS, options.rounds or DECISION_ROUNDS)
+    run = DecisionsRun(count, rounds)
+    carry_out(run, names, rounds, options)
+
+
 def compare_sql(names: list[str], options: argparse.Namespace, directory: Path) -> None:
     count, rounds = (SQL_QUICK, 1) if options.quick else (SQL_RECORDS, options.rounds or ROUNDS)
     run = SqlRun(count, rounds, directory)
@@ -243,6 +250,8 @@ def main(arguments: list[str] | None = None) -> int:
             compare_payloads(chosen, options, Path(directory))
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))
+            if decision_names := [name for name in chosen if name in DECISION_NAMES]:
+                compare_decisions(decision_names, options)
             if spark_names := [name for name in chosen if name in SPARK_NAMES]:
                 compare_in_spark(spark_names, options)
             if run.stalls.found:

@@ -64,6 +64,7 @@ class Scale:
     megabytes_deleted: int
     partitions_asked_for: int
     partitions_of_a_cluster: int  # each on all three brokers
+    partitions_moved: int
     http_requests: int
 
 
@@ -83,6 +84,7 @@ FULL = Scale(
     megabytes_deleted=1200,
     partitions_asked_for=10_000,
     partitions_of_a_cluster=10_000,
+    partitions_moved=500,
     http_requests=20_000,
 )
 QUICK = Scale(
@@ -101,6 +103,7 @@ QUICK = Scale(
     megabytes_deleted=120,
     partitions_asked_for=1_000,
     partitions_of_a_cluster=300,
+    partitions_moved=50,
     http_requests=1_000,
 )
 

@@ -13,6 +13,7 @@ from typing import Self
 import confluent_kafka
 
 from bench.cluster.clusters import NODE_IDS, SHORT_SESSION, BrokerCluster, ClusterContender
+from bench.cluster.moves import measure_moves
 from bench.cluster.scale import measure_scale
 from bench.cluster.states import wait_for_states
 from bench.cluster.topics import create_topic, wait_until_acknowledged
@@ -124,5 +125,6 @@ class SteadyClient:
 CLUSTER_LIFECYCLE: dict[str, Callable[[ClusterContender, Path, Scale], Figures]] = {
     "cluster-start": measure_start,
     "cluster-failover": measure_failover,
+    "cluster-moves": measure_moves,
     "cluster-scale": measure_scale,
 }

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
 from penstock.cluster.controller.known_losses import KnownLosses
+from penstock.cluster.controller.move_steps import MoveSteps
 from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.brokers import decide_unregister
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType, decide_elections
 from penstock.cluster.decisions.lost_replicas import decide_lost_replicas
-from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.partitions import Alteration, can_wait, decide_alter_partition
 from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, decide_reassignments
 from penstock.cluster.decisions.shutdown import decide_shutdown
 from penstock.cluster.image import TopicImage
@@ -40,11 +41,17 @@ class Duties:
         self._publisher = publisher
         self._change = change
         self._may_be_unclean = may_be_unclean
+        self._move_steps = MoveSteps(change)
+
+    async def close(self) -> None:
+        await self._move_steps.close()
 
     async def alter_partition(
         self, asker: int, asker_epoch: int, changes: Sequence[InSyncChange]
     ) -> tuple[AlterPartitionResult, ...]:
-        """A leader wants other in-sync sets."""
+        """A leader wants other in-sync sets. Steps of moves wait for each other."""
+        if changes and can_wait(self._publisher.image, changes):
+            return await self._move_steps.make(Alteration(asker, asker_epoch, changes))
         return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
 
     async def lose_replicas(

@@ -169,7 +169,7 @@ class ImageDelta(NamedTuple):
                 TopicPartition(after.name, state.partition)
                 for before, after in kept
                 for state, previous in zip(after.partitions, before.partitions, strict=False)
-                if state != previous
+                if state is not previous and state != previous
             ),
             configured=tuple(after for before, after in kept if before.configs != after.configs),
             broker_configs_changed=(

@@ -348,6 +348,7 @@ class Metadata:
 
     async def close(self) -> None:
         """Waits for changes under way. The opener of the store closes the store afterwards."""
+        await self.duties.close()
         if self._running:
             await asyncio.wait(self._running, timeout=_PATIENCE_S)
         if self._member is not None:

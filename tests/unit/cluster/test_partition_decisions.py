@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.decisions.partitions import decide_alter_partition
+from penstock.cluster.decisions.partitions import Alteration, can_wait, decide_alter_partition, decide_alterations
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
@@ -141,3 +141,41 @@ class TestReassignment:
         result, _ = ask(image(state), change(((1, 1), (4, 4), (3, 3))))
         assert result.code is ErrorCode.NEW_LEADER_ELECTED
         assert result.state == PartitionState(0, (3, 4), (4, 3), 3, leader_epoch=6, partition_epoch=8)
+
+
+MOVING = PartitionState(0, (1, 2, 3, 4), (1, 2), 1, leader_epoch=5, partition_epoch=7, adding=(3, 4), removing=(2,))
+
+
+@pytest.mark.parametrize(
+    ("state", "members", "is_patient"),
+    [
+        (MOVING, (1, 2, 3), True),
+        (MOVING, (1, 2), True),
+        (MOVING, (1, 3), False),
+        # A replica from before the move is not in sync: there are fewer copies than the topic is to have.
+        (MOVING._replace(isr=(1,)), (1, 3), False),
+        (MOVING._replace(isr=(1,)), (1, 2), False),
+        # It does not move, or loses replicas only.
+        (MOVING._replace(adding=(), removing=()), (1, 2, 3), False),
+        (MOVING._replace(adding=()), (1, 2, 3), False),
+    ],
+)
+def test_a_change_can_wait_when_it_is_a_step_of_a_move_that_nobody_waits_for(
+    state: PartitionState, members: tuple[int, ...], is_patient: bool
+) -> None:
+    wanted = change(tuple((each, each) for each in members))
+    assert can_wait(image(state), [wanted]) is is_patient
+    assert not can_wait(image(state), [wanted, wanted._replace(partition=1)])
+    assert not can_wait(image(state), [wanted._replace(topic_id=b"u" * 16), wanted])
+
+
+def test_the_second_of_two_requests_is_judged_by_what_the_first_has_changed() -> None:
+    wanted = change(((1, 1), (2, 2), (3, 3)))
+    asked = [Alteration(1, 1, [wanted]), Alteration(2, 0, [wanted]), Alteration(1, 1, [wanted])]
+    first, stale, second = decide_alterations(image(), asked).results
+    assert isinstance(first, tuple)
+    assert isinstance(second, tuple)
+    assert first[0].code is ErrorCode.NONE
+    assert isinstance(stale, ApiError)
+    assert stale.code is ErrorCode.STALE_BROKER_EPOCH
+    assert second[0].code is ErrorCode.INVALID_UPDATE_VERSION

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 
 from penstock.broker.partitions.leading import LeaderContext
@@ -223,24 +223,20 @@ class Partitions:
         is_any_made_anew = any(topic.name in new.topics for topic in delta.deleted)
         _advance(self._retiring, None if is_any_made_anew else _CHANGED_PER_STEP)
         configured = new.topics if delta.broker_configs_changed else {topic.name: topic for topic in delta.configured}
-        # Lists and not sets: the order of the partitions must not depend on the hashes of this process.
-        grown = [topic.name for topic in delta.created] + [topic_partition.topic for topic_partition in delta.added]
-        changed = [topic_partition.topic for topic_partition in delta.changed]
-        if self.without_log:  # they are tried again
-            refused = {topic for topic, _ in self.without_log}
-            changed += [name for name in configured if name in refused]
-        if self._prepared_image is new:
+        is_prepared = self._prepared_image is new
+        if is_prepared:
             self._take_over(delta.created)
-            # What is left: topics made anew under their old names, and partitions that were refused, now or before.
-            left = {topic.name for topic in delta.deleted} | {topic for topic, _ in self.without_log}
-            grown = [name for name in grown if name in left]
-        for name in dict.fromkeys(changed + grown):
+        # A change of one partition must not cost a look at all others of its topic.
+        changed, refused = _indexes_by_topic(delta.changed), {topic for topic, _ in self.without_log}
+        whole = _whole_topics(delta, configured, refused, is_prepared=is_prepared)
+        for name in dict.fromkeys([*changed, *whole]):
             topic = new.topics[name]
             # At the start there is no telling those that never had a log from those in a directory that fails.
             first_fresh = len(topic.partitions) if is_start else _partition_count(old, topic)
             settings = self._prepared_settings.get(name) or self._settings_for(topic)
             self._settings[name] = settings
-            self._update_topic(topic, settings, first_fresh)
+            states = topic.partitions if name in whole else [topic.partitions[index] for index in changed[name]]
+            self._update_topic(topic, states, settings, first_fresh)
         self._configuring = chain(self._configuring, self._configure(list(configured.values())))
         _advance(self._configuring, None if is_start else _CHANGED_PER_STEP)
         self._forget_prepared()
@@ -289,10 +285,12 @@ class Partitions:
                         partition.leading.raise_high_watermark()
                 yield
 
-    def _update_topic(self, topic: TopicImage, settings: LogSettings, first_fresh: int) -> None:
+    def _update_topic(
+        self, topic: TopicImage, states: Iterable[PartitionState], settings: LogSettings, first_fresh: int
+    ) -> None:
         """Partitions from the index `first_fresh` on never had a log."""
         self._names[topic.topic_id] = topic.name
-        for state in topic.partitions:
+        for state in states:
             topic_partition = TopicPartition(topic.name, state.partition)
             partition = self._partitions.get(topic_partition)
             if self._node_id not in state.replicas:
@@ -340,6 +338,28 @@ def _advance(steps: Iterator[None], count: int | None) -> None:
     """Goes at most `count` steps, or all."""
     for _ in islice(steps, count):
         pass
+
+
+def _whole_topics(
+    delta: ImageDelta, configured: Mapping[str, TopicImage], refused: Collection[str], *, is_prepared: bool
+) -> Collection[str]:
+    """Topics of which all partitions are looked at: those that came or grew, and those that change and of which a log
+    was refused before, because it is tried again. In an order that does not depend on hashes.
+    """
+    grown = [topic.name for topic in delta.created] + [topic_partition.topic for topic_partition in delta.added]
+    if is_prepared:
+        # What is left: topics made anew under their old names, and partitions that were refused, now or before.
+        left = {topic.name for topic in delta.deleted}.union(refused)
+        grown = [name for name in grown if name in left]
+    touched = [*(topic_partition.topic for topic_partition in delta.changed), *configured] if refused else []
+    return dict.fromkeys([*(name for name in touched if name in refused), *grown])
+
+
+def _indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    indexes: dict[str, list[int]] = {}
+    for name, index in partitions:
+        indexes.setdefault(name, []).append(index)
+    return indexes
 
 
 def _partition_count(image: MetadataImage, topic: TopicImage) -> int:

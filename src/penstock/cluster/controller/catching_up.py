@@ -13,6 +13,11 @@ from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
 logger = logging.getLogger(__name__)
 
 
+async def follow_log(store: Store, publisher: Publisher, highest_level: int) -> None:
+    async with publisher.turn:
+        await catch_up(store, publisher, highest_level)
+
+
 async def catch_up(store: Store, publisher: Publisher, highest_level: int) -> StoredPosition:
     """With the turn held. Returns where the log stands, and where the image stands now."""
     image = publisher.image

@@ -26,7 +26,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.balance import Balance
-from penstock.cluster.controller.catching_up import catch_up
+from penstock.cluster.controller.catching_up import catch_up, follow_log
 from penstock.cluster.controller.company import Company
 from penstock.cluster.controller.known_losses import KnownLosses
 from penstock.cluster.controller.lost_log import mend_log
@@ -100,7 +100,7 @@ class Member:
         self._former_sessions: list[str] = []
         self._was_fenced = False  # in the present session, with the controller's node perhaps still ours
         self._woken = asyncio.Event()
-        self._is_whole_look = True  # the next one; else the controller looks at the log alone
+        self._is_whole_look = True  # the next one; else the broker looks at the log alone
         self._is_suspect = True  # nodes of ours may be missing or damaged
         self._abstains_until = 0.0  # it could not mend the log, and another broker may
         self._is_joined = False
@@ -141,6 +141,7 @@ class Member:
                         "waiting up to %.1f s for the end of the session of a former self: %s", takeover_s, error
                     )
                     is_told = True
+                self._is_whole_look = True
                 await self._wait(_RETRY_S)
                 continue
             if not self._is_counted():
@@ -172,10 +173,9 @@ class Member:
     # ---------------------------------------------------------------------------------------------- events
 
     def _changed(self, path: str) -> None:
-        if path == znodes.LOG and self.office is not None:
-            self._begin_look()  # the controller knows what it wrote to the log
-        else:
-            self._wake()
+        # All else that a look reads has watches of its own.
+        self._is_whole_look |= path != znodes.LOG
+        self._begin_look()
 
     def _suspected(self, _path: str) -> None:
         self._is_suspect = True
@@ -253,7 +253,9 @@ class Member:
         is_whole, self._is_whole_look = self._is_whole_look, False
         if self.office is not None and not await self.office.has_its_log():
             self._resign("the log was overwritten")
-        elif self.office is not None and not is_whole:
+        elif not is_whole:
+            if self.office is None:  # the controller knows what it wrote
+                await follow_log(self._store, self._publisher, self._rules.levels.highest)
             return
         is_suspect, self._is_suspect = self._is_suspect, False
         if is_suspect:
@@ -262,8 +264,7 @@ class Member:
         await self._look_for_controller()
         office = self.office
         if office is None:
-            async with self._publisher.turn:
-                await catch_up(self._store, self._publisher, self._rules.levels.highest)
+            await follow_log(self._store, self._publisher, self._rules.levels.highest)
         else:
             await office.finish()
             if self.office is office:  # the session may have ended meanwhile

@@ -16,7 +16,8 @@ The rules and their order are those of Kafka's controller:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.decisions.leadership import can_take_over, check_broker_epoch, with_in_sync
@@ -27,6 +28,48 @@ from penstock.replication.changes import AlterPartitionResult, InSyncChange
 
 # The epoch of a member that its leader does not know: not compared.
 _UNKNOWN_EPOCH = -1
+
+
+class Alteration(NamedTuple):
+    """What one leader asks for in one request."""
+
+    asker: int
+    asker_epoch: int
+    changes: Sequence[InSyncChange]
+
+
+# Of one request among several: its results, or why it failed as a whole.
+Outcome = tuple[AlterPartitionResult, ...] | Exception
+
+
+def can_wait(image: MetadataImage, changes: Iterable[InSyncChange]) -> bool:
+    """Whether nobody would notice if the changes were made a moment later: followers join partitions that move, whose
+    replicas from before the move are all in sync.
+    """
+    return all(_is_step_of_move(image, change) for change in changes)
+
+
+def _is_step_of_move(image: MetadataImage, change: InSyncChange) -> bool:
+    topic = image.topics_by_id.get(change.topic_id)
+    state = None if topic is None else topic.partition(change.partition)
+    if state is None or not state.adding:
+        return False
+    settled = {node_id for node_id in state.replicas if node_id not in state.adding}
+    return settled <= set(state.isr) <= {node_id for node_id, _ in change.isr}
+
+
+def decide_alterations(image: MetadataImage, alterations: Iterable[Alteration]) -> Decision[Outcome]:
+    """Several requests in one decision, one after the other. One that is refused as a whole changes nothing."""
+    outcomes: list[Outcome] = []
+    for alteration in alterations:
+        try:
+            decision = decide_alter_partition(image, *alteration)
+        except ApiError as error:
+            outcomes.append(error)
+        else:
+            outcomes.append(decision.results)
+            image = decision.image
+    return Decision(tuple(outcomes), image)
 
 
 def decide_alter_partition(

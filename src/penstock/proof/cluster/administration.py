@@ -99,9 +99,9 @@ class Administration:
 
         return _try(ask)
 
-    def wait_until_moved(self, timeout_s: float) -> str:
-        """Empty, or what is still under way when the time is up."""
-        return wait_until_none(self.moving, timeout_s, "still under way")
+    def wait_until_moved(self, timeout_s: float, poll_s: float = _POLL_S) -> str:
+        """Empty, or what is still under way when the time is up. Each look costs the controller something."""
+        return wait_until_none(self.moving, timeout_s, "still under way", poll_s)
 
     # ---- leaders
 
@@ -184,12 +184,12 @@ class Administration:
         _try(ask)
 
 
-def wait_until_none(find: Callable[[], list[str]], timeout_s: float, what: str) -> str:
+def wait_until_none(find: Callable[[], list[str]], timeout_s: float, what: str, poll_s: float = _POLL_S) -> str:
     deadline = time.monotonic() + timeout_s
     while found := find():
         if time.monotonic() > deadline:
             return f"{', '.join(found[:5])}{' and more' if len(found) > 5 else ''}: {what} after {timeout_s:g} s"
-        time.sleep(_POLL_S)
+        time.sleep(poll_s)
     return ""
 
 

@@ -1,0 +1,139 @@
+"""What writers feel while replicas of many partitions move to another broker, beside what they felt just before.
+
+Two brokers have all replicas of a topic, and lead half of its partitions each. Then the third broker gets a replica of
+each partition in the place of another one, throttled. A third of the leaders goes with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from bench.cluster.clusters import NODE_IDS, BrokerCluster, ClusterContender
+from bench.cluster.states import wait_for_states
+from bench.cluster.topics import request_creation
+from bench.contenders import CpuMeter
+from bench.errors import BenchError
+from bench.loads import PATIENCE_S, Figures, Scale
+from penstock.local_cluster.asking import BrokerClients
+from penstock.proof.cluster.administration import Administration
+from penstock.proof.moving.clients import Writer
+from penstock.protocol.message import Message
+from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
+from penstock.testing.history import Where
+
+Response = TypeVar("Response", bound=Message)
+
+TOPIC = "moved"
+OLD, NEW = NODE_IDS[:2], NODE_IDS[2]
+BYTES_OF_A_PARTITION = 50_000
+RECORD_BYTES = 100
+RECORDS_PER_SECOND = 200
+WARM_UP_S, QUIET_S = 3.0, 10.0
+# Some ten seconds for 500 partitions.
+THROTTLE = 2_500_000
+# As rarely as operators' tools ask. Each question costs the brokers something, and the quiet time has none.
+POLL_S = 1.0
+MOVE_PATIENCE_S = 300.0
+
+
+class MovingBrokers:
+    """The cluster as those see it who operate it."""
+
+    def __init__(self, cluster: BrokerCluster) -> None:
+        self._cluster = cluster
+        self._clients = BrokerClients()
+        self._controller = cluster.controller_id()
+
+    def close(self) -> None:
+        self._clients.close()
+
+    @property
+    def node_ids(self) -> Sequence[int]:
+        return NODE_IDS
+
+    def partitions(self) -> Mapping[Where, MetadataResponsePartition]:
+        answer = self.ask(NODE_IDS[0], MetadataRequest(topics=None), MetadataResponse)
+        return {(topic.name or "", row.partition_index): row for topic in answer.topics for row in topic.partitions}
+
+    def ask(self, node_id: int, request: Message, response: type[Response]) -> Response:
+        broker = self._cluster.brokers[node_id]
+        return self._clients.ask((broker.host, broker.port), request, response, PATIENCE_S)
+
+    def ask_controller(self, request: Message, response: type[Response], timeout_s: float) -> Response:
+        return self.ask(self._controller, request, response)
+
+    def metadata_number(self) -> int:
+        """Of the newest change of the metadata that the broker has applied."""
+        request = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
+        return self.ask(NODE_IDS[0], request, ApiVersionsResponse).finalized_features_epoch
+
+
+def measure_moves(contender: ClusterContender, directory: Path, scale: Scale) -> Figures:
+    try:
+        with contender.make(directory, {"auto.leader.rebalance.enable": "false"}) as cluster:
+            brokers = MovingBrokers(cluster)
+            try:
+                return _measure(cluster, brokers, scale.partitions_moved)
+            finally:
+                brokers.close()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _measure(cluster: BrokerCluster, brokers: MovingBrokers, count: int) -> Figures:
+    administration, meter = Administration(brokers), CpuMeter()
+    before = [[OLD[index % 2], OLD[(index + 1) % 2]] for index in range(count)]
+    _create(cluster, before)
+    writer = Writer(cluster.bootstrap_servers, TOPIC, count, RECORDS_PER_SECOND, RECORD_BYTES)
+    writer.fill(BYTES_OF_A_PARTITION)
+    writer.start()
+    time.sleep(WARM_UP_S)
+    quiet_from, quiet = time.monotonic(), CpuMeter()
+    with quiet.running(*cluster.servers):
+        time.sleep(QUIET_S)
+    administration.throttle(THROTTLE, [TOPIC])
+    number, began = brokers.metadata_number(), time.monotonic()
+    with meter.running(*cluster.servers):
+        administration.reassign({(TOPIC, index): _replaced(index, nodes) for index, nodes in enumerate(before)})
+        problem = administration.wait_until_moved(MOVE_PATIENCE_S, POLL_S)
+    ended, changes = time.monotonic(), brokers.metadata_number() - number
+    writer.stop()
+    if problem or writer.errors:
+        raise BenchError(cluster.describe(f"did not move {count} partitions: {problem} {dict(writer.errors)}"))
+    still, moving = writer.times.between(quiet_from, began), writer.times.between(began, ended)
+    return {
+        "moves-quiet-p99": still.p99_s * 1000,
+        "moves-p99": moving.p99_s * 1000,
+        "moves-times": moving.p99_s / still.p99_s,
+        "moves-p50-times": moving.median_s / still.median_s,
+        "moves-seconds": ended - began,
+        # Without what the writers alone cost.
+        "moves.cpu": meter.seconds - quiet.seconds * (ended - began) / QUIET_S,
+        **({} if cluster.store is None else {"moves-changes": changes}),
+    }
+
+
+def _create(cluster: BrokerCluster, assignment: Sequence[Sequence[int]]) -> None:
+    rows = [
+        CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
+        for index, nodes in enumerate(assignment)
+    ]
+    request_creation(cluster, CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=rows))
+    wait_for_states(
+        cluster,
+        lambda state: (
+            state.partition_count >= len(assignment)
+            and not (state.offline or state.unsettled or state.under_replicated)
+        ),
+    )
+
+
+def _replaced(index: int, nodes: Sequence[int]) -> list[int]:
+    """The new broker in the place of the leader of every third partition, and of the follower of the others."""
+    return [NEW, nodes[1]] if index % 3 == 0 else [nodes[0], NEW]
