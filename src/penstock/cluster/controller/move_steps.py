@@ -22,8 +22,8 @@ from penstock.cluster.decisions.partitions import Alteration, Outcome, decide_al
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult
 
-# A change takes each broker 4 to 12 ms of CPU: with two of them in a second, moves take up to 2 % of a core from clients.
-# The end of a move is later by that much. Measured in docs/benchmarks.md, Moves.
+# A change takes each broker 4 to 12 ms of CPU: with two of them in a second, moves take up to 2 % of a core from
+# clients. The end of a move is later by that much. Bench: cluster-moves.
 INTERVAL_S = 0.5
 
 Waiting = tuple[Alteration, "asyncio.Future[Outcome]"]
