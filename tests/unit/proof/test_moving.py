@@ -8,11 +8,12 @@ from penstock.proof.moving.rounds import MovingReport
 
 def test_only_times_that_began_in_a_period_count_when_it_is_asked_for() -> None:
     times = Times()
-    for began, took_s in ((3.0, 0.3), (1.0, 0.1), (2.0, 0.2), (2.5, 9.0)):
-        times.add(began, took_s)
+    for index, (began, took_s) in enumerate(((3.0, 0.3), (1.0, 0.1), (2.0, 0.2), (2.5, 9.0))):
+        times.add(began, took_s, partition=index)
     assert times.between(1.0, 2.5) == Figures(2, 0.1, 0.2, 0.2)
     assert times.between(2.0, 4.0) == Figures(3, 0.3, 9.0, 9.0)
     assert times.between(7.0, 8.0).count == 0
+    assert times.between(2.0, 4.0, lambda partition: partition != 3) == Figures(2, 0.2, 0.3, 0.3)
 
 
 def test_the_99th_percentile_is_the_time_that_99_of_100_did_not_exceed() -> None:

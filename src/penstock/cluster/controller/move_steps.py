@@ -5,7 +5,7 @@ all brokers read it, and clients ask for metadata where a leader is another. A m
 steps, in each of which followers join and others leave.
 
 Rules:
-- The first step is made at once. Steps that come within the next half second wait for its end, and go together,
+- The first step is made at once. Steps that come within the next fifth of a second wait for its end, and go together,
   whichever leaders ask for them.
 - Only what nobody waits for waits (`can_wait`). A request that asks for something else as well is not held up. Other
   requests of the same leader come behind it, since a leader has one under way.
@@ -24,7 +24,7 @@ from penstock.replication.changes import AlterPartitionResult
 
 # A change takes each broker 4 to 12 ms of CPU: with two of them in a second, moves take up to 2 % of a core from
 # clients. The end of a move is later by that much. Bench: cluster-moves.
-INTERVAL_S = 0.5
+INTERVAL_S = 0.2
 
 Waiting = tuple[Alteration, "asyncio.Future[Outcome]"]
 

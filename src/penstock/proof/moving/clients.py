@@ -28,17 +28,18 @@ _MOST_MESSAGES = 500
 
 
 class Times:
-    """Latencies by the moment at which they began, in the order of these. For one thread."""
+    """Latencies by the moment at which they began, in the order of these, each with its partition. One thread adds."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[float, float]] = []
+        self._rows: list[tuple[float, float, int]] = []
 
-    def add(self, began: float, took_s: float) -> None:
-        bisect.insort(self._rows, (began, took_s))
+    def add(self, began: float, took_s: float, partition: int) -> None:
+        bisect.insort(self._rows, (began, took_s, partition))
 
-    def between(self, start: float, end: float) -> Figures:
-        first, last = (bisect.bisect_left(self._rows, (moment, -math.inf)) for moment in (start, end))
-        return Figures.of([took_s for _, took_s in self._rows[first:last]])
+    def between(self, start: float, end: float, counts: Callable[[int], bool] = lambda _: True) -> Figures:
+        """`counts` says it of a partition."""
+        first, last = (bisect.bisect_left(self._rows, (moment, -math.inf, 0)) for moment in (start, end))
+        return Figures.of([took_s for _, took_s, partition in self._rows[first:last] if counts(partition)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,9 @@ class Writer(threading.Thread):
         if error is not None:
             self.errors[str(error.name())] += 1
 
-    def _delivered(self, began: float, error: KafkaError | None, _: Message) -> None:
+    def _delivered(self, began: float, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            self.times.add(began, time.monotonic() - began)
+            self.times.add(began, time.monotonic() - began, _partition_of(message))
         else:
             self.errors[str(error.name())] += 1
 
@@ -161,4 +162,9 @@ class Reader(threading.Thread):
             return
         began_ns = int.from_bytes(value[:_MOMENT_SIZE], _BYTE_ORDER)
         if began_ns:  # what was filled in before has none
-            self.times.add(began_ns / 1e9, (time.monotonic_ns() - began_ns) / 1e9)
+            self.times.add(began_ns / 1e9, (time.monotonic_ns() - began_ns) / 1e9, _partition_of(message))
+
+
+def _partition_of(message: Message) -> int:
+    partition = message.partition()
+    return -1 if partition is None else partition
