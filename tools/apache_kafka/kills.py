@@ -1,5 +1,5 @@
-"""The rounds of `python -m penstock.proof kills` with Java's client beside librdkafka, on Apache Kafka and on Penstock:
-what applications see with us alone, and where they wait much longer.
+"""The rounds of `python -m penstock.proof kills` with Java's client and, where Go is here, one of Go's beside
+librdkafka, on Apache Kafka and on Penstock: what applications see with us alone, and where they wait much longer.
 
 PYTHONPATH=tools .venv/bin/python -m apache_kafka.kills kills --rounds 30 --seed 7
 """
@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from apache_kafka.cluster import ApacheKafkaBrokers
-from apache_kafka.jars import compile_java, java_command, kafka_version
-from penstock.proof.frame import Task, main
+from apache_kafka.go_program import build_go
+from apache_kafka.jars import PeerUnavailableError, compile_java, java_command, kafka_version
+from penstock.proof.frame import Say, Task, main
 from penstock.proof.kills.applications import COPY_TOPIC, GRACE_S, READ_TOPIC, REPLICAS, librdkafka_applications
 from penstock.proof.kills.journal import Journal, find_worse
 from penstock.proof.kills.rounds import (
@@ -37,14 +38,15 @@ _SOURCES = Path(__file__).parent / "java"
 _HEAP_MB = 512  # four servers share the machine
 
 
-class JavaApplications:
-    """A Java program whose threads do what the applications of librdkafka do."""
+class ProgramApplications:
+    """A program in another language whose threads do what the applications of librdkafka do."""
 
-    def __init__(self, servers: str, journal: Journal, classes: Path) -> None:
-        self._command = java_command("Beginnings", servers, READ_TOPIC, COPY_TOPIC, classes=classes)
+    def __init__(self, language: str, command: Sequence[str], journal: Journal) -> None:
+        self._language = language
+        self._command = command
         self._journal = journal
         self._process: subprocess.Popen[str] | None = None
-        self._reader = threading.Thread(target=self._read, name="Java applications", daemon=True)
+        self._reader = threading.Thread(target=self._read, name=f"{language} applications", daemon=True)
 
     def start(self) -> None:
         self._process = subprocess.Popen(
@@ -62,7 +64,7 @@ class JavaApplications:
         try:
             self._process.wait(GRACE_S)
         except subprocess.TimeoutExpired:
-            self._journal.unfinished.append("Java")
+            self._journal.unfinished.append(self._language)
             self._process.kill()
         self._reader.join(GRACE_S)
         assert self._process.stdout is not None
@@ -74,9 +76,9 @@ class JavaApplications:
         for line in self._process.stdout:
             what, name, value = line.rstrip("\n").split("=", 2)
             if what == "done":
-                self._journal.note_wait(f"Java {name}", int(value) / 1000)
+                self._journal.note_wait(f"{self._language} {name}", int(value) / 1000)
             else:
-                self._journal.note_error(f"Java {name}", value)
+                self._journal.note_error(f"{self._language} {name}", value)
 
 
 @dataclass
@@ -100,13 +102,27 @@ def apache_kafka_servers(directory: Path) -> AbstractContextManager[Servers]:
     return ApacheKafkaBrokers(directory, REPLICAS, config=INTERNAL_TOPICS, heap_mb=_HEAP_MB)
 
 
+def find_go(say: Say) -> Path | None:
+    try:
+        return build_go()
+    except PeerUnavailableError as error:
+        say(f"without a client of Go's: {error}")
+        return None
+
+
 def compare(task: Task, period_s: float = PERIOD_S, away_s: float = AWAY_S) -> Comparison:
     """The same rounds with both, one after the other."""
     with tempfile.TemporaryDirectory() as directory:
         classes = compile_java(_SOURCES.glob("*.java"), Path(directory))
+        go = find_go(task.say)
 
         def make_applications(servers: str, journal: Journal) -> Sequence[Applying]:
-            return [*librdkafka_applications(servers, journal), JavaApplications(servers, journal, classes)]
+            given = (servers, READ_TOPIC, COPY_TOPIC)
+            commands = {"Java": java_command("Beginnings", *given, classes=classes)}
+            if go is not None:
+                commands["Go"] = [str(go), *given]
+            programs = [ProgramApplications(name, command, journal) for name, command in commands.items()]
+            return [*librdkafka_applications(servers, journal), *programs]
 
         def play(stage: str, make_servers: MakeServers) -> KillReport:
             scratch = task.scratch / stage.replace(" ", "-")
