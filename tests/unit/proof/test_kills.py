@@ -32,6 +32,23 @@ def test_an_error_is_not_worse_when_the_kill_itself_makes_it() -> None:
     assert find_worse(journal_of(1.0, errors="_TRANSPORT"), journal_of(1.0)) == []
 
 
+def test_the_second_answer_to_a_repeated_request_is_not_worse_when_it_comes_soon_after_a_kill() -> None:
+    now = 100.0
+    ours = Journal(lambda: now)
+    ours.note_wait(NAME, 1.0)
+    ours.note_kill()
+    now += 2.0
+    ours.note_error(NAME, "UnknownTopicOrPartitionException")
+    assert find_worse(ours, journal_of(1.0)) == []
+    now += 10.0
+    ours.note_error(NAME, "UnknownTopicOrPartitionException")
+    assert find_worse(ours, journal_of(1.0)) == [f"{NAME} saw UnknownTopicOrPartitionException, 1 times"]
+
+
+def test_an_application_that_was_never_done_is_worse_whatever_the_other_did() -> None:
+    assert find_worse(journal_of(errors="_TRANSPORT"), journal_of(errors="_TRANSPORT")) == [f"{NAME}: not done once"]
+
+
 def test_a_wait_is_worse_when_it_is_more_than_half_as_long_again() -> None:
     assert find_worse(journal_of(1.0, 15.1), journal_of(10.0)) == [f"{NAME} waited 15.1 s, and 10.0 s there"]
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,7 +101,7 @@ func kindOf(err error) string {
 }
 
 func (all applications) client(options ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(options, kgo.SeedBrokers(all.servers))...)
+	return kgo.NewClient(append(options, kgo.SeedBrokers(strings.Split(all.servers, ",")...))...)
 }
 
 func (all applications) makeTopic(limited context.Context) error {

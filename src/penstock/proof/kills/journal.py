@@ -14,7 +14,18 @@ SHORT_S = 1.0
 _SLOWEST_SHOWN = 3
 # A request was on its way to the broker that was killed, and nobody can tell what became of it. Whether a kill meets
 # one is chance.
-_OF_THE_KILL = frozenset({"_TRANSPORT"})
+_TRANSPORT = "_TRANSPORT"
+# What a client is told that sends such a request again by itself: its topic is there already, or is gone already.
+_SECOND_ANSWERS = frozenset(
+    {
+        "TopicExistsException",
+        "UnknownTopicOrPartitionException",
+        "TOPIC_ALREADY_EXISTS",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+)
+# It comes soon after the kill, when another controller is elected.
+_SECOND_ANSWER_WITHIN_S = 5.0
 
 
 class Wait(NamedTuple):
@@ -45,6 +56,8 @@ class Journal:
         self.waits[application].append(Wait(seconds, began - self._killed_at))
 
     def note_error(self, application: str, kind: str) -> None:
+        if kind in _SECOND_ANSWERS and self.now() - self._killed_at < _SECOND_ANSWER_WITHIN_S:
+            kind = _TRANSPORT
         self.errors[application][kind] += 1
 
     def longest(self, application: str) -> float:
@@ -64,8 +77,10 @@ def find_worse(ours: Journal, theirs: Journal) -> list[str]:
     """Errors that applications saw with us alone, and waits that were much longer than theirs."""
     found = [f"not done at the end: {each}" for each in ours.unfinished if each not in theirs.unfinished]
     for application in sorted({*ours.waits, *ours.errors}):
+        if not ours.waits[application]:
+            found.append(f"{application}: not done once")
         errors = ours.errors[application]
-        alone = sorted(errors.keys() - theirs.errors[application].keys() - _OF_THE_KILL)
+        alone = sorted(errors.keys() - theirs.errors[application].keys() - {_TRANSPORT})
         found += [f"{application} saw {kind}, {errors[kind]} times" for kind in alone]
         own, other = ours.longest(application), theirs.longest(application)
         if own > max(SHORT_S, MOST_TIMES_AS_LONG * other):
