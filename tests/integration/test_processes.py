@@ -20,6 +20,13 @@ FAILS_AT_STOP = LISTEN.replace("ON_SIGNAL", "lambda *_: sys.exit(3)")
 STUBBORN = LISTEN.replace("ON_SIGNAL", "signal.SIG_IGN")
 DIES_AT_ONCE = "print('the disk is on fire'); raise SystemExit(7)"
 SILENT = "import time; time.sleep(60)"
+# Long at work, and says so.
+LOADS = f"""
+import time
+for number in range(20):
+    print("recovering", number, flush=True)
+    time.sleep(0.1)
+{OBEDIENT}"""
 
 
 def make_server(directory: Path, program: str, start_timeout_s: float = 20.0) -> ServerProcess:
@@ -45,6 +52,11 @@ def test_server_is_stopped_when_it_never_listens(tmp_path: Path) -> None:
     with pytest.raises(ServerProcessError, match="did not listen on port"):
         server.start()
     assert not server.is_running
+
+
+def test_server_is_awaited_beyond_its_time_when_it_tells_of_its_work(tmp_path: Path) -> None:
+    with make_server(tmp_path, LOADS, start_timeout_s=1.0) as server:
+        assert "recovering 19" in server.read_log()
 
 
 def test_server_is_killed_and_reported_when_it_ignores_the_signal(tmp_path: Path) -> None:

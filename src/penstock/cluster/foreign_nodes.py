@@ -15,6 +15,10 @@ _PATHS_TOLD = 5
 # The first root that a path begins with counts.
 _COMMANDS = {
     znodes.TOPICS: "kafka-topics --bootstrap-server, or penstock topics",
+    "/admin/delete_topics": "kafka-topics --bootstrap-server, or penstock topics",
+    "/admin/reassign_partitions": "kafka-reassign-partitions --bootstrap-server, or penstock reassign",
+    "/admin/preferred_replica_election": "kafka-leader-election --bootstrap-server, or penstock leaders",
+    "/kafka-acl-": "kafka-acls --bootstrap-server, or penstock acls",
     security_nodes.LITERAL_ACLS: "kafka-acls --bootstrap-server, or penstock acls",
     security_nodes.TOKENS: "kafka-delegation-tokens --bootstrap-server",
     f"{security_nodes.CONFIGS}/users": "kafka-configs --bootstrap-server, or penstock users and penstock quotas",

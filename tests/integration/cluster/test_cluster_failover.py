@@ -259,6 +259,13 @@ def can_create_topics(cluster: penstock.Cluster, name: str = "afterwards") -> bo
     return True
 
 
+def test_cluster_is_not_called_healthy_when_zookeeper_stands_still(cluster: penstock.Cluster) -> None:
+    with no_zookeeper(cluster):
+        eventually(lambda: "controller-silent" in problems_of(cluster), "ZooKeeper answers nobody")
+    eventually(lambda: not problems_of(cluster), "ZooKeeper is back")
+    assert can_create_topics(cluster, "after-standstill")
+
+
 def test_writers_go_on_when_a_broker_stood_still_while_zookeeper_is_away(cluster: penstock.Cluster) -> None:
     """The broker leads one partition and follows in two, so nobody is sure to lead any of them until it is back."""
     cluster.create_topic("outage", PARTITIONS, 3, {"min.insync.replicas": "2"})

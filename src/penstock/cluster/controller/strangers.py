@@ -3,7 +3,7 @@
 Kafka's tools before 3.0 write into ZooKeeper. Nothing of that counts here. So whoever used one of them is told, once in
 each controller's time, which command does it:
 
-- A node of no topic, setting or rule of ours is left where it is.
+- A node of no setting or rule of ours is left where it is. Topics are looked for by `old_tools`.
 - A node of ours that was changed or deleted is drawn anew. Of topics, the node itself and that of its settings are
   looked at: no tool writes the states of partitions, and there may be hundreds of thousands. A topic whose own node is
   wrong is drawn anew with all its partitions.
@@ -71,7 +71,7 @@ class _Look:
         self._expected = {each.path: each for each in expected}
         self._strange = set(_settings_paths(self._expected, names))
         self._unread = deque((*self._strange, *self._expected))
-        self._foreign = _foreign_topics(image, names)
+        self._foreign = _foreign_settings(image, names)
         self._changed: list[_Expected] = []
 
     def take(self, most: int) -> list[str]:
@@ -151,12 +151,10 @@ def _is_same(node: Node | None, data: bytes) -> bool:
         return False
 
 
-def _foreign_topics(image: MetadataImage, names: _Names) -> list[str]:
-    """A topic that a tool made has two nodes: one is told."""
-    topics = [name for name in names[znodes.TOPICS] if name not in image.topics]
-    known = {*image.topics, *topics}
-    configs = [name for name in names[znodes.TOPIC_CONFIGS] if name not in known]
-    return [*map(znodes.topic_path, topics), *map(znodes.topic_config_path, configs)]
+def _foreign_settings(image: MetadataImage, names: _Names) -> list[str]:
+    """Of topics. A topic that a tool made has two nodes, of which `old_tools` tells the other one."""
+    known = {*image.topics, *names[znodes.TOPICS]}
+    return [znodes.topic_config_path(name) for name in names[znodes.TOPIC_CONFIGS] if name not in known]
 
 
 def _holds_something(node: Node) -> bool:

@@ -1,5 +1,5 @@
 """What follows on the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots. Now and
-then it looks whether the log is still as it was written.
+then it looks whether the log is still as it was written, and whether somebody uses tools that write past the brokers.
 
 One task does it all, behind the changes. No change waits for it, and nothing is lost where it is cut short.
 """
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.cluster.controller.log_inspection import is_damaged
 from penstock.cluster.controller.office import Office
+from penstock.cluster.controller.old_tools import OldTools
 from penstock.cluster.controller.picture import Picture
 from penstock.cluster.controller.snapshots import is_due, remove_snapshots, trim_log, write_snapshot
 from penstock.cluster.controller.strangers import blur_changed
@@ -39,9 +40,11 @@ class Upkeep:
         self._office = office
         self._publisher = publisher
         self._inspection_s = inspection_s
+        self._old_tools = OldTools(store)
         self._picture: Picture | None = None
         self._is_checked = False
         self._is_inspection_due = False
+        self._is_look_due = True
         self._tidied: SnapshotMark | None = None  # what the position named when others were last removed
         self._trimmed = -_TRIMMED_AT_ONCE  # the first delta that was kept when others were last removed
         self._complaints: dict[str, str] = {}
@@ -71,7 +74,7 @@ class Upkeep:
         self._timer = asyncio.get_running_loop().call_later(self._inspection_s, self._begin_inspection)
 
     def _begin_inspection(self) -> None:
-        self._is_inspection_due = True
+        self._is_inspection_due = self._is_look_due = True
         self._wake()
         self._rest()
 
@@ -142,3 +145,6 @@ class Upkeep:
             self._picture.drawn = await blur_changed(self._store, drawn, self._picture.left_out)
             self._is_checked = True
             await self._picture.draw(drawn)
+        if self._is_look_due:
+            await self._old_tools.look(self._picture.drawn)
+            self._is_look_due = False

@@ -40,6 +40,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 )
 
 _REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+_STORE_AWAY = "ZooKeeper has not answered this broker for longer than its session lasts"
 
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
@@ -150,12 +151,14 @@ def list_partition_reassignments(
     broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Work[ListPartitionReassignmentsResponse]:
     """Which reassignments are under way, of the named partitions or of all. Partitions without one are left out, and so
-    are partitions that do not exist.
+    are partitions that do not exist. A broker that may not be the controller any more does not answer as one.
 
     Version 0 is the only one.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return cast("ListPartitionReassignmentsResponse", refuse(request, _REFUSED, describe(_REFUSED)))
+    if not broker.partitions.context.is_session_sure():
+        return cast("ListPartitionReassignmentsResponse", refuse(request, ErrorCode.NOT_CONTROLLER, _STORE_AWAY))
     image = broker.metadata.image
     if request.topics is None:
         wanted: list[tuple[str, Iterable[int]]] = [

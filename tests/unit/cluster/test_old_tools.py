@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+
+from penstock.cluster.decisions.decision import NewTopic, TopicSelector
+from penstock.cluster.store.memory import MemoryStore
+from penstock.cluster.store.memory_tree import MemoryTree
+from tests.unit.cluster.brokers import TestBroker, until
+from tests.unit.cluster.harness import run
+
+HASTY_S = 0.05
+
+# What each tool writes first, and the command that does it.
+REQUESTS = {
+    "/brokers/topics/foreign": "kafka-topics --bootstrap-server",
+    "/admin/delete_topics/own": "kafka-topics --bootstrap-server",
+    "/admin/reassign_partitions": "kafka-reassign-partitions --bootstrap-server",
+    "/admin/preferred_replica_election": "kafka-leader-election --bootstrap-server",
+    "/config/changes/config_change_0000000000": "kafka-configs --bootstrap-server",
+    "/kafka-acl-changes/acl_changes_0000000000": "kafka-acls --bootstrap-server",
+    "/kafka-acl-extended-changes/acl_changes_0000000000": "kafka-acls --bootstrap-server",
+}
+
+
+@pytest.mark.parametrize("path", REQUESTS)
+def test_whoever_uses_an_old_tool_is_told_once_while_the_controller_is_in_office(
+    path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if path in record.getMessage()]
+
+    async def main() -> None:
+        tree = MemoryTree()
+        broker = await TestBroker(tree, 1).start(inspection_s=HASTY_S)
+        stranger = MemoryStore(tree)
+        await stranger.ensure_path(path)
+        await until(lambda: bool(warnings()))
+        (result,) = await broker.metadata.create_topics([NewTopic("own", 1, 1)])
+        assert not result.code
+        await stranger.ensure_path("/admin/delete_topics/second")  # seen by a later look
+        await until(lambda: any("second" in record.getMessage() for record in caplog.records))
+        assert len(warnings()) == 1
+        assert REQUESTS[path] in warnings()[0]
+        await broker.stop()
+
+    run(main())
+
+
+def test_nobody_is_told_anything_when_topics_come_and_go_through_the_brokers(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        broker = await TestBroker(MemoryTree(), 1).start(inspection_s=0.001)
+        for number in range(20):
+            await broker.metadata.create_topics([NewTopic(f"t{number}", 1, 1)])
+            if number % 2:
+                await broker.metadata.delete_topics([TopicSelector(f"t{number}")])
+        await broker.stop()
+
+    run(main())
+    assert not [record for record in caplog.records if "past the brokers" in record.getMessage()]
