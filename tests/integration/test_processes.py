@@ -59,6 +59,14 @@ def test_server_is_awaited_beyond_its_time_when_it_tells_of_its_work(tmp_path: P
         assert "recovering 19" in server.read_log()
 
 
+def test_server_is_given_up_when_it_only_tells_why_it_is_not_ready(tmp_path: Path) -> None:
+    server = make_server(tmp_path, LOADS, start_timeout_s=20.0)
+    server.most_start_s = 0.5
+    with pytest.raises(ServerProcessError, match=r"(?s)did not listen on port.*recovering"):
+        server.start()
+    assert not server.is_running
+
+
 def test_server_is_killed_and_reported_when_it_ignores_the_signal(tmp_path: Path) -> None:
     server = make_server(tmp_path, STUBBORN).start()
     with pytest.raises(ServerProcessError, match="did not end within"):

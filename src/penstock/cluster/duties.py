@@ -34,24 +34,30 @@ class Change(Protocol):
 
 class Duties:
     def __init__(
-        self, store: Store, publisher: Publisher, change: Change, may_be_unclean: Callable[[TopicImage], bool]
+        self,
+        store: Store,
+        publisher: Publisher,
+        change: Change,
+        may_be_unclean: Callable[[TopicImage], bool],
+        minimum_of: Callable[[TopicImage], int],
     ) -> None:
         self.losses = KnownLosses()
         self._store = store
         self._publisher = publisher
         self._change = change
         self._may_be_unclean = may_be_unclean
-        self._move_steps = MoveSteps(change)
+        self._minimum_of = minimum_of
+        self.move_steps = MoveSteps(change)
 
     async def close(self) -> None:
-        await self._move_steps.close()
+        await self.move_steps.close()
 
     async def alter_partition(
         self, asker: int, asker_epoch: int, changes: Sequence[InSyncChange]
     ) -> tuple[AlterPartitionResult, ...]:
         """A leader wants other in-sync sets. Steps of moves wait for each other."""
-        if changes and can_wait(self._publisher.image, changes):
-            return await self._move_steps.make(Alteration(asker, asker_epoch, changes))
+        if changes and can_wait(self._publisher.image, changes, self._minimum_of):
+            return await self.move_steps.make(Alteration(asker, asker_epoch, changes))
         return await self._change(lambda image: decide_alter_partition(image, asker, asker_epoch, changes))
 
     async def lose_replicas(

@@ -104,7 +104,13 @@ class Metadata:
         self.publisher = publisher
         self._choices = choices
         self._member: Member | None = None
-        self.duties = Duties(store, publisher, self._change, lambda topic: may_be_unclean(self.config, topic))
+        self.duties = Duties(
+            store,
+            publisher,
+            self._change,
+            lambda topic: may_be_unclean(self.config, topic),
+            lambda topic: min_insync_replicas(self.config, topic),
+        )
         self.security = SecurityChanges(self._change)
         self._running: set[asyncio.Future[None]] = set()
         self._clock: Clock | None = None  # from `join` on
@@ -378,6 +384,10 @@ class Metadata:
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
+
+
+def min_insync_replicas(config: BrokerConfig, topic: TopicImage) -> int:
+    return int(str(config.stored_topic_config(topic.configs)["min.insync.replicas"]))
 
 
 async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patience_s: float) -> Value:

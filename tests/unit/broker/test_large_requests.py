@@ -142,7 +142,7 @@ async def hold_during(work: Callable[[], Awaitable[None]]) -> float:
             await work()
         await asyncio.sleep(0)
         watching.cancel()
-        slowness = max(slowness, measure_slowness())
+        slowness = (slowness + measure_slowness()) / 2
     return watch.longest_ms / slowness
 
 

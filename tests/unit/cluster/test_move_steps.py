@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 import pytest
 
+from penstock.cluster.controller.move_steps import MoveSteps
+from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.partitions import Alteration, Outcome
 from penstock.cluster.decisions.reassignments import ReassignmentRequest
 from penstock.cluster.image import PartitionState
+from penstock.cluster.store import znodes
+from penstock.cluster.store.interface import Node
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
@@ -27,11 +32,11 @@ class Moving:
         self.controller = brokers[0]
 
     @classmethod
-    async def begin(cls) -> Moving:
+    async def begin(cls, configs: Mapping[str, str] = {}) -> Moving:
         brokers = await started(MemoryTree(), *NODES)
         moving = cls(brokers)
         assignments = tuple((index, (node_id,)) for index, node_id in enumerate(NODES * 2))
-        await brokers[0].metadata.create_topics([NewTopic("a", -1, -1, assignments)])
+        await brokers[0].metadata.create_topics([NewTopic("a", -1, -1, assignments, tuple(configs.items()))])
         wanted = [
             ReassignmentRequest("a", state.partition, (*state.replicas, state.leader % len(NODES) + 1))
             for state in moving.states
@@ -94,6 +99,7 @@ def test_leaders_share_one_change_when_their_moves_are_ready_together() -> None:
 def test_a_set_that_shrinks_does_not_wait_for_moves() -> None:
     async def main() -> None:
         moving = await Moving.begin()
+        moving.controller.metadata.duties.move_steps.interval_s = 3_600
         await moving.join(0)
         waiting = asyncio.ensure_future(moving.join(3))
         (result,) = await moving.ask(1, [(0, (1,))])
@@ -103,7 +109,41 @@ def test_a_set_that_shrinks_does_not_wait_for_moves() -> None:
         # The replica is back. That the topic moved before is no reason to wait.
         await moving.join(0)
         assert not waiting.done()
-        assert [each.code for each in await waiting] == [ErrorCode.NONE]
+        waiting.cancel()
+
+    run(main())
+
+
+def test_a_replica_that_writers_wait_for_joins_at_once() -> None:
+    async def main() -> None:
+        moving = await Moving.begin({"min.insync.replicas": "2"})
+        moving.controller.metadata.duties.move_steps.interval_s = 3_600
+        for index in (0, 1, 2):
+            (result,) = await moving.join(index)
+            assert result.code is ErrorCode.NONE
+
+    run(main())
+
+
+def test_steps_are_answered_when_a_change_before_them_is_not() -> None:
+    async def main() -> None:
+        hanging, answers = asyncio.Event(), iter([True, False])
+
+        async def change(decide: Decide[Outcome]) -> tuple[Outcome, ...]:
+            if next(answers):
+                await hanging.wait()
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+        steps = MoveSteps(change)
+        steps.interval_s = 0.001
+        first = asyncio.ensure_future(steps.make(Alteration(1, 1, ())))
+        await asyncio.sleep(0.01)
+        with pytest.raises(ApiError):
+            await steps.make(Alteration(2, 1, ()))
+        assert not first.done()
+        await steps.close()
+        with pytest.raises(ApiError):
+            await first
 
     run(main())
 
@@ -127,10 +167,31 @@ def test_a_leader_that_waits_is_told_when_the_change_cannot_be_made() -> None:
         moving = await Moving.begin()
         await moving.join(0)
         waiting = asyncio.ensure_future(moving.join(3))
-        moving.controller.store.session.cut()
+        moving.controller.store.session.expire()
         with pytest.raises(ApiError):
             await waiting
-        moving.controller.store.session.heal()
+
+    run(main())
+
+
+def test_a_broker_reads_the_log_alone_when_nothing_else_has_changed() -> None:
+    async def main() -> None:
+        moving = await Moving.begin()
+        await moving.join(0)
+        await agreed(*moving.brokers)  # the look that followed on the brokers' start is over
+        follower = moving.brokers[1].store
+        read: list[str] = []
+        real = follower.read
+
+        async def noted(path: str) -> Node | None:
+            read.append(path)
+            return await real(path)
+
+        follower.read = noted  # type: ignore[method-assign]
+        await moving.join(1)
+        await agreed(*moving.brokers)
+        assert read
+        assert not [path for path in read if not path.startswith(znodes.LOG)]
 
     run(main())
 

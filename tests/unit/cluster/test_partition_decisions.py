@@ -164,9 +164,9 @@ def test_a_change_can_wait_when_it_is_a_step_of_a_move_that_nobody_waits_for(
     state: PartitionState, members: tuple[int, ...], is_patient: bool
 ) -> None:
     wanted = change(tuple((each, each) for each in members))
-    assert can_wait(image(state), [wanted]) is is_patient
-    assert not can_wait(image(state), [wanted, wanted._replace(partition=1)])
-    assert not can_wait(image(state), [wanted._replace(topic_id=b"u" * 16), wanted])
+    assert can_wait(image(state), [wanted], lambda _: 1) is is_patient
+    assert not can_wait(image(state), [wanted, wanted._replace(partition=1)], lambda _: 1)
+    assert not can_wait(image(state), [wanted._replace(topic_id=b"u" * 16), wanted], lambda _: 1)
 
 
 def test_the_second_of_two_requests_is_judged_by_what_the_first_has_changed() -> None:

@@ -43,6 +43,11 @@ def test_the_second_answer_to_a_repeated_request_is_not_worse_when_it_comes_soon
     now += 10.0
     ours.note_error(NAME, "UnknownTopicOrPartitionException")
     assert find_worse(ours, journal_of(1.0)) == [f"{NAME} saw UnknownTopicOrPartitionException, 1 times"]
+    reader = Journal(lambda: now)
+    reader.note_kill()
+    reader.note_wait("Java reads in a new group", 1.0)
+    reader.note_error("Java reads in a new group", "UnknownTopicOrPartitionException")
+    assert len(find_worse(reader, Journal())) == 1
 
 
 def test_an_application_that_was_never_done_is_worse_whatever_the_other_did() -> None:

@@ -2,7 +2,8 @@
 
 Rules:
 - What is to be done follows from what stands in the store, not from what happened: an event only wakes `_step`, which
-  looks. So an event that is lost with a connection, or told twice, does no harm.
+  looks. So an event that is lost with a connection, or told twice, does no harm. After an event of the log alone the
+  look reads the log alone: all else that a look reads has watches of its own.
 - A session that ended takes the registration and the office along. The broker registers anew, with a new epoch. The
   process has gone on, so its logs hold what they held in the epoch before: the registration names that epoch, as after
   a clean end. That the directories were empty when the process began is said until the broker is counted: from then on
@@ -173,7 +174,6 @@ class Member:
     # ---------------------------------------------------------------------------------------------- events
 
     def _changed(self, path: str) -> None:
-        # All else that a look reads has watches of its own.
         self._is_whole_look |= path != znodes.LOG
         self._begin_look()
 
@@ -320,12 +320,18 @@ class Member:
             else:
                 await self._take_office(term)
 
+    def _abstain(self) -> None:
+        """Others are elected first. If none is, this broker tries again."""
+        loop = asyncio.get_running_loop()
+        self._abstains_until = loop.time() + _ABSTENTION_S
+        loop.call_at(self._abstains_until, self._wake)
+
     async def _take_office(self, term: Term) -> None:
         session_id = self._store.session_id
         await self._wait_for_company()
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
-            self._abstains_until = asyncio.get_running_loop().time() + _ABSTENTION_S
+            self._abstain()
             await _mend_log_or_leave(self._store, term, self._publisher.image, self._rules.levels.highest)
             self._abstains_until = 0.0
             stored = await catch_up(self._store, self._publisher, self._rules.levels.highest)

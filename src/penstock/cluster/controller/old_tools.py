@@ -31,6 +31,7 @@ class OldTools:
         found = [f"{queue}/{name}" for queue in _QUEUES for name in await reads.names(queue)]
         found += await reads.read(_REQUESTS)
         found += [znodes.topic_path(name) for name in await reads.names(znodes.TOPICS) if name not in drawn.topics]
+        self._told.intersection_update(found)  # a request that comes a second time is told a second time
         new = [path for path in found if path not in self._told][: _MOST_TOLD - len(self._told)]
         self._told.update(new)
         warn_of_ignored(new)

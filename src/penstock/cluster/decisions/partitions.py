@@ -16,15 +16,16 @@ The rules and their order are those of Kafka's controller:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.decisions.leadership import can_take_over, check_broker_epoch, with_in_sync
 from penstock.cluster.decisions.states import ChangedStates
-from penstock.cluster.image import MetadataImage, PartitionState
+from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.in_sync import is_below_minimum
 
 # The epoch of a member that its leader does not know: not compared.
 _UNKNOWN_EPOCH = -1
@@ -42,17 +43,26 @@ class Alteration(NamedTuple):
 Outcome = tuple[AlterPartitionResult, ...] | Exception
 
 
-def can_wait(image: MetadataImage, changes: Iterable[InSyncChange]) -> bool:
+def can_wait(image: MetadataImage, changes: Iterable[InSyncChange], minimum_of: Callable[[TopicImage], int]) -> bool:
     """Whether nobody would notice if the changes were made a moment later: followers join partitions that move, whose
-    replicas from before the move are all in sync.
+    replicas from before the move are all in sync, and which have as many in sync as writers need. `minimum_of` tells a
+    topic's min.insync.replicas.
     """
-    return all(_is_step_of_move(image, change) for change in changes)
+    minimums: dict[str, int] = {}
+    for change in changes:
+        topic = image.topics_by_id.get(change.topic_id)
+        state = None if topic is None else topic.partition(change.partition)
+        if topic is None or state is None or not _is_step_of_move(state, change):
+            return False
+        if topic.name not in minimums:
+            minimums[topic.name] = minimum_of(topic)
+        if is_below_minimum(len(state.isr), minimums[topic.name], len(state.replicas)):
+            return False
+    return True
 
 
-def _is_step_of_move(image: MetadataImage, change: InSyncChange) -> bool:
-    topic = image.topics_by_id.get(change.topic_id)
-    state = None if topic is None else topic.partition(change.partition)
-    if state is None or not state.adding:
+def _is_step_of_move(state: PartitionState, change: InSyncChange) -> bool:
+    if not state.adding:
         return False
     settled = {node_id for node_id in state.replicas if node_id not in state.adding}
     return settled <= set(state.isr) <= {node_id for node_id, _ in change.isr}

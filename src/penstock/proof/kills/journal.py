@@ -24,6 +24,7 @@ _SECOND_ANSWERS = frozenset(
         "UNKNOWN_TOPIC_OR_PARTITION",
     }
 )
+_MAKES_TOPIC = "makes a topic"
 # It comes soon after the kill, when another controller is elected.
 _SECOND_ANSWER_WITHIN_S = 5.0
 
@@ -56,7 +57,8 @@ class Journal:
         self.waits[application].append(Wait(seconds, began - self._killed_at))
 
     def note_error(self, application: str, kind: str) -> None:
-        if kind in _SECOND_ANSWERS and self.now() - self._killed_at < _SECOND_ANSWER_WITHIN_S:
+        is_soon = self.now() - self._killed_at < _SECOND_ANSWER_WITHIN_S
+        if is_soon and kind in _SECOND_ANSWERS and application.endswith(_MAKES_TOPIC):
             kind = _TRANSPORT
         self.errors[application][kind] += 1
 

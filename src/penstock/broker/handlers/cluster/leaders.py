@@ -40,7 +40,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 )
 
 _REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-_STORE_AWAY = "ZooKeeper has not answered this broker for longer than its session lasts"
+_UNSURE = "This broker may not be the controller any more: it is not sure of its session with ZooKeeper."
 
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
@@ -158,7 +158,7 @@ def list_partition_reassignments(
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return cast("ListPartitionReassignmentsResponse", refuse(request, _REFUSED, describe(_REFUSED)))
     if not broker.partitions.context.is_session_sure():
-        return cast("ListPartitionReassignmentsResponse", refuse(request, ErrorCode.NOT_CONTROLLER, _STORE_AWAY))
+        return cast("ListPartitionReassignmentsResponse", refuse(request, ErrorCode.NOT_CONTROLLER, _UNSURE))
     image = broker.metadata.image
     if request.topics is None:
         wanted: list[tuple[str, Iterable[int]]] = [
