@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from penstock.cluster.controller.picture import Picture
 from penstock.cluster.controller.registration import first_snapshot
 from penstock.cluster.controller.snapshots import write_snapshot
-from penstock.cluster.controller.strangers import blur_changed
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.deltas import snapshot as snapshots
 from penstock.cluster.deltas.delta import replay
@@ -37,6 +36,7 @@ from penstock.cluster.store.interface import (
     TransactionLimit,
 )
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
+from penstock.cluster.strangers.changed_nodes import blur_changed
 from tests.unit.cluster.images import NODES, histories
 
 FENCE = Check(znodes.CONTROLLER_EPOCH, 0)

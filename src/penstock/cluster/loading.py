@@ -20,13 +20,13 @@ from typing import NamedTuple
 from penstock.cluster.deltas.delta import Delta, Replay
 from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position
-from penstock.cluster.foreign_nodes import is_broker_name, warn_of_ignored
 from penstock.cluster.image import MetadataImage, Settings, TopicImage
 from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Node, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.walking import walk
+from penstock.cluster.strangers.reports import is_broker_name, warn_of_ignored
 from penstock.core.types import TopicId
 
 # Each turn reads everything. Where the log moves by more than it keeps in each of them, the store is not the problem.

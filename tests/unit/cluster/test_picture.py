@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from penstock.cluster.controller.picture import Picture
-from penstock.cluster.controller.strangers import blur_changed
 from penstock.cluster.deltas.delta import difference
 from penstock.cluster.deltas.encoding import encode_delta
 from penstock.cluster.deltas.picture import picture_operations
@@ -29,6 +28,7 @@ from penstock.cluster.store.interface import (
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.cluster.store.walking import AT_ONCE
+from penstock.cluster.strangers.changed_nodes import blur_changed
 from penstock.security.acls.types import AclEntry, PatternType, Permission, ResourcePattern, ResourceType
 from penstock.security.acls.types import Operation as Right
 from tests.unit.cluster.harness import run

@@ -320,18 +320,13 @@ class Member:
             else:
                 await self._take_office(term)
 
-    def _abstain(self) -> None:
-        """Others are elected first. If none is, this broker tries again."""
-        loop = asyncio.get_running_loop()
-        self._abstains_until = loop.time() + _ABSTENTION_S
-        loop.call_at(self._abstains_until, self._wake)
-
     async def _take_office(self, term: Term) -> None:
         session_id = self._store.session_id
         await self._wait_for_company()
         await self._store.sync(znodes.LOG)
         async with self._publisher.turn:
-            self._abstain()
+            waking = asyncio.get_running_loop().call_later(_ABSTENTION_S, self._wake)  # if none is elected until then
+            self._abstains_until = waking.when()
             await _mend_log_or_leave(self._store, term, self._publisher.image, self._rules.levels.highest)
             self._abstains_until = 0.0
             stored = await catch_up(self._store, self._publisher, self._rules.levels.highest)

@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from penstock.cluster.controller.log_inspection import is_damaged
 from penstock.cluster.controller.office import Office
-from penstock.cluster.controller.old_tools import OldTools
 from penstock.cluster.controller.picture import Picture
 from penstock.cluster.controller.snapshots import is_due, remove_snapshots, trim_log, write_snapshot
-from penstock.cluster.controller.strangers import blur_changed
 from penstock.cluster.deltas.position import SnapshotMark
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SNAPSHOT_LEVEL
 from penstock.cluster.publishing import Publisher, Subscription
 from penstock.cluster.store.interface import Store, StoreError
+from penstock.cluster.strangers.changed_nodes import blur_changed
+from penstock.cluster.strangers.old_tools import OldTools
 
 logger = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from penstock.cluster.deltas.blurring import Blurred
 from penstock.cluster.deltas.picture import NO_SETTINGS, SECURITY_KINDS, can_be_drawn, is_left_out
-from penstock.cluster.foreign_nodes import is_broker_name, warn_of_changed, warn_of_ignored, warn_of_unread
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import Create, Node, Store
 from penstock.cluster.store.walking import AT_ONCE, AllowedReads, walk_parts
+from penstock.cluster.strangers.reports import is_broker_name, warn_of_changed, warn_of_ignored, warn_of_unread
 
 
 class _Expected(NamedTuple):

@@ -2,16 +2,16 @@
 
 They write topics, settings, rules and requests into ZooKeeper, and leave a notice where the controllers of their time
 looked for it. Nobody carries that out here. So whoever used one of them is told which command does it, once for each.
-What they changed in nodes of ours is found by the next controller (`strangers`).
+What they changed in nodes of ours is found by the next controller (`changed_nodes`).
 """
 
 from __future__ import annotations
 
-from penstock.cluster.foreign_nodes import warn_of_ignored
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store
 from penstock.cluster.store.walking import AllowedReads
+from penstock.cluster.strangers.reports import warn_of_ignored
 
 # Each has a node for each request or notice.
 _QUEUES = ("/admin/delete_topics", "/config/changes", "/kafka-acl-changes", "/kafka-acl-extended-changes")
