@@ -66,11 +66,19 @@ class Deciding:
 
 
 def ask(
-    request: Message, *, is_allowed: bool = True, version: int | None = None, image: MetadataImage | None = None
+    request: Message,
+    *,
+    is_allowed: bool = True,
+    version: int | None = None,
+    image: MetadataImage | None = None,
+    is_session_sure: bool = True,
 ) -> Any:
     slices = Slices(lambda: 0.0)
     metadata = Deciding(image or MetadataImage("cluster"))
-    broker: Any = SimpleNamespace(authorizer=Answering(is_allowed), metadata=metadata, forwarding=None, slices=slices)
+    partitions = SimpleNamespace(context=SimpleNamespace(is_session_sure=lambda: is_session_sure))
+    broker: Any = SimpleNamespace(
+        authorizer=Answering(is_allowed), metadata=metadata, partitions=partitions, forwarding=None, slices=slices
+    )
     chosen = request.MAX_VERSION if version is None else version
     context = RequestContext(Session("1", "10.0.0.1", "PLAINTEXT"), request.API_KEY, chosen, "me")
     response: Any = APIS[request.API_KEY].handler(broker, context, request)
@@ -155,6 +163,12 @@ def test_only_reassignments_under_way_are_listed_when_asked_for(
     ((topic, (partition,)),) = [(topic.name, topic.partitions) for topic in answer.topics]
     assert (topic, partition.partition_index, partition.replicas) == ("t", 1, [3, 2, 1])
     assert (partition.adding_replicas, partition.removing_replicas) == ([3], [1])
+
+
+def test_nobody_answers_as_the_controller_when_the_session_may_have_ended() -> None:
+    answer = ask(ListPartitionReassignmentsRequest(topics=None), is_session_sure=False)
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    assert "may not be the controller" in answer.error_message
 
 
 def test_partitions_that_need_no_election_are_left_out_when_all_are_asked_for() -> None:
