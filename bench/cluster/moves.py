@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from bench.cluster.clusters import NODE_IDS, BrokerCluster, ClusterContender
 from bench.cluster.states import wait_for_states
@@ -18,16 +17,11 @@ from bench.cluster.topics import request_creation
 from bench.contenders import CpuMeter
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, Figures, Scale
-from penstock.local_cluster.asking import BrokerClients
 from penstock.proof.cluster.administration import Administration
+from penstock.proof.moving.brokers import SteadyBrokers
 from penstock.proof.moving.clients import Writer
-from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
-from penstock.testing.history import Where
-
-Response = TypeVar("Response", bound=Message)
 
 TOPIC = "moved"
 OLD, NEW = NODE_IDS[:2], NODE_IDS[2]
@@ -44,42 +38,11 @@ POLL_S = 1.0
 MOVE_PATIENCE_S = 300.0
 
 
-class MovingBrokers:
-    """The cluster as those see it who operate it."""
-
-    def __init__(self, cluster: BrokerCluster) -> None:
-        self._cluster = cluster
-        self._clients = BrokerClients()
-        self._controller = cluster.controller_id()
-
-    def close(self) -> None:
-        self._clients.close()
-
-    @property
-    def node_ids(self) -> Sequence[int]:
-        return NODE_IDS
-
-    def partitions(self) -> Mapping[Where, MetadataResponsePartition]:
-        answer = self.ask(NODE_IDS[0], MetadataRequest(topics=None), MetadataResponse)
-        return {(topic.name or "", row.partition_index): row for topic in answer.topics for row in topic.partitions}
-
-    def ask(self, node_id: int, request: Message, response: type[Response]) -> Response:
-        broker = self._cluster.brokers[node_id]
-        return self._clients.ask((broker.host, broker.port), request, response, PATIENCE_S)
-
-    def ask_controller(self, request: Message, response: type[Response], timeout_s: float) -> Response:
-        return self.ask(self._controller, request, response)
-
-    def metadata_number(self) -> int:
-        """Of the newest change of the metadata that the broker has applied."""
-        request = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
-        return self.ask(NODE_IDS[0], request, ApiVersionsResponse).finalized_features_epoch
-
-
 def measure_moves(contender: ClusterContender, directory: Path, scale: Scale) -> Figures:
     try:
         with contender.make(directory, {"auto.leader.rebalance.enable": "false"}) as cluster:
-            brokers = MovingBrokers(cluster)
+            addresses = {node_id: (each.host, each.port) for node_id, each in cluster.brokers.items()}
+            brokers = SteadyBrokers(addresses, cluster.controller_id(), PATIENCE_S)
             try:
                 return _measure(cluster, brokers, scale.partitions_moved)
             finally:
@@ -88,7 +51,7 @@ def measure_moves(contender: ClusterContender, directory: Path, scale: Scale) ->
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _measure(cluster: BrokerCluster, brokers: MovingBrokers, count: int) -> Figures:
+def _measure(cluster: BrokerCluster, brokers: SteadyBrokers, count: int) -> Figures:
     administration, meter = Administration(brokers), CpuMeter()
     before = [[OLD[index % 2], OLD[(index + 1) % 2]] for index in range(count)]
     _create(cluster, before)
@@ -100,11 +63,11 @@ def _measure(cluster: BrokerCluster, brokers: MovingBrokers, count: int) -> Figu
     with quiet.running(*cluster.servers):
         time.sleep(QUIET_S)
     administration.throttle(THROTTLE, [TOPIC])
-    number, began = brokers.metadata_number(), time.monotonic()
+    number, began = _metadata_number(brokers), time.monotonic()
     with meter.running(*cluster.servers):
         administration.reassign({(TOPIC, index): _replaced(index, nodes) for index, nodes in enumerate(before)})
         problem = administration.wait_until_moved(MOVE_PATIENCE_S, POLL_S)
-    ended, changes = time.monotonic(), brokers.metadata_number() - number
+    ended, changes = time.monotonic(), _metadata_number(brokers) - number
     writer.stop()
     if problem or writer.errors:
         raise BenchError(cluster.describe(f"did not move {count} partitions: {problem} {dict(writer.errors)}"))
@@ -121,6 +84,12 @@ def _measure(cluster: BrokerCluster, brokers: MovingBrokers, count: int) -> Figu
         "moves.cpu": meter.seconds - quiet.seconds * (ended - began) / QUIET_S,
         **({} if cluster.store is None else {"moves-changes": changes}),
     }
+
+
+def _metadata_number(brokers: SteadyBrokers) -> int:
+    """Of the newest change of the metadata that the first broker has applied."""
+    request = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
+    return brokers.ask(NODE_IDS[0], request, ApiVersionsResponse).finalized_features_epoch
 
 
 def _create(cluster: BrokerCluster, assignment: Sequence[Sequence[int]]) -> None:

@@ -84,9 +84,9 @@ class LargeCluster:
             await self._register_others()
         running = [asyncio.ensure_future(self._run(node_id)) for node_id in NODE_IDS[:2]]
         if NODE_IDS[-1] not in self._stores:  # a new cluster
-            await self._until(lambda: NODE_IDS[0] in self._running and self._running[NODE_IDS[0]].is_controller)
+            await self._until(self._is_founded)
             await self._register_others()
-        await self._eventually(gate, self._are_all_registered)
+        await self._until(lambda: self._are_all_registered(gate))
         self._end(0)
         await asyncio.gather(*running)
         await self._until_agreed(set(NODE_IDS))
@@ -116,7 +116,8 @@ class LargeCluster:
         """Until Kafka's nodes show the newest image, which they do at once below `SNAPSHOT_LEVEL`."""
         if self._levels.highest < SNAPSHOT_LEVEL:
             return
-        await self._eventually(self._stores[next(iter(self._running))], self._is_drawn)
+        store = self._stores[next(iter(self._running))]
+        await self._until(lambda: self._is_drawn(store))
 
     # -------------------------------------------------------------------------------------------- brokers
 
@@ -148,7 +149,7 @@ class LargeCluster:
             del self._running[node_id]  # not closed, which would wait for a store that does not answer
 
     async def _until_agreed(self, here: set[int]) -> None:
-        def is_agreed() -> bool:
+        async def is_agreed() -> bool:
             images = [each.image for each in self._running.values()]
             return (
                 all(set(image.brokers) == here and image.number == images[0].number for image in images)
@@ -157,19 +158,13 @@ class LargeCluster:
 
         await self._until(is_agreed)
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def _until(self, condition: Callable[[], Awaitable[bool]]) -> None:
         async with asyncio.timeout(_PATIENCE_S):
-            while True:
-                if condition():
-                    return
+            while not await condition():  # noqa: ASYNC110  # what is awaited has no event
                 await asyncio.sleep(_POLL_S)
 
-    async def _eventually(self, store: MeteredStore, condition: Callable[[MeteredStore], Awaitable[bool]]) -> None:
-        async with asyncio.timeout(_PATIENCE_S):
-            while True:
-                if await condition(store):
-                    return
-                await asyncio.sleep(_POLL_S)
+    async def _is_founded(self) -> bool:
+        return NODE_IDS[0] in self._running and self._running[NODE_IDS[0]].is_controller
 
     async def _are_all_registered(self, store: MeteredStore) -> bool:
         return len(await store.children(znodes.BROKER_IDS)) == len(NODE_IDS)

@@ -109,7 +109,7 @@ class Metadata:
             publisher,
             self._change,
             lambda topic: may_be_unclean(self.config, topic),
-            lambda topic: min_insync_replicas(self.config, topic),
+            lambda topic: self.topic_settings(topic).min_insync_replicas,
         )
         self.security = SecurityChanges(self._change)
         self._running: set[asyncio.Future[None]] = set()
@@ -384,10 +384,6 @@ class Metadata:
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
-
-
-def min_insync_replicas(config: BrokerConfig, topic: TopicImage) -> int:
-    return int(str(config.stored_topic_config(topic.configs)["min.insync.replicas"]))
 
 
 async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patience_s: float) -> Value:

@@ -16,25 +16,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Self, TypeVar
+from typing import Self
 
-from penstock.local_cluster.asking import BrokerClients
 from penstock.local_cluster.cluster import Cluster
 from penstock.proof.cluster.administration import Administration
 from penstock.proof.frame import Task
+from penstock.proof.moving.brokers import SteadyBrokers
 from penstock.proof.moving.clients import Figures, Reader, Writer
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponsePartition
-from penstock.testing.history import Where
-
-Response = TypeVar("Response", bound=Message)
 
 _NODES = (1, 2, 3, 4)
 _OLD, _NEW = _NODES[:3], _NODES[3]
@@ -56,16 +51,16 @@ class MovingCluster:
 
     def __init__(self, directory: Path) -> None:
         self._cluster = Cluster(len(_NODES), directory, _SETTINGS)
-        self._clients = BrokerClients()
-        self._controller_id = _NODES[0]
+        self._brokers: SteadyBrokers | None = None
 
     def __enter__(self) -> Self:
         self._cluster.start()
-        self._controller_id = self._cluster.controller_id()  # nobody dies here: once is enough
+        addresses = {each.node_id: (each.host, each.port) for each in self._cluster.brokers}
+        self._brokers = SteadyBrokers(addresses, self._cluster.controller_id(), _ANSWER_TIMEOUT_S)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clients.close()
+        self.brokers.close()
         self._cluster.abandon()
 
     @property
@@ -73,19 +68,9 @@ class MovingCluster:
         return self._cluster.bootstrap_servers
 
     @property
-    def node_ids(self) -> Sequence[int]:
-        return _NODES
-
-    def partitions(self) -> dict[Where, MetadataResponsePartition]:
-        answer = self.ask(_NODES[0], MetadataRequest(topics=None), MetadataResponse)
-        return {(topic.name or "", row.partition_index): row for topic in answer.topics for row in topic.partitions}
-
-    def ask(self, node_id: int, request: Message, response: type[Response]) -> Response:
-        broker = self._cluster.broker(node_id)
-        return self._clients.ask((broker.host, broker.port), request, response, _ANSWER_TIMEOUT_S)
-
-    def ask_controller(self, request: Message, response: type[Response], timeout_s: float) -> Response:
-        return self.ask(self._controller_id, request, response)
+    def brokers(self) -> SteadyBrokers:
+        assert self._brokers is not None
+        return self._brokers
 
     def create(self, assignment: Sequence[Sequence[int]]) -> None:
         rows = [
@@ -99,7 +84,7 @@ class MovingCluster:
             assignments=rows,
         )
         request = CreateTopicsRequest(topics=[topic], timeout_ms=int(_ANSWER_TIMEOUT_S * 1000))
-        (result,) = self.ask_controller(request, CreateTopicsResponse, _ANSWER_TIMEOUT_S).topics
+        (result,) = self.brokers.ask_controller(request, CreateTopicsResponse, _ANSWER_TIMEOUT_S).topics
         if result.error_code:
             raise ApiError(ErrorCode(result.error_code), result.error_message)
         self._cluster.wait_until_in_sync(_ANSWER_TIMEOUT_S)
@@ -146,7 +131,7 @@ def run(task: Task) -> MovingReport:
     partitions, size, rate = options["partitions"], options["bytes"], options["rate"]
     before = os.getloadavg()[0]
     with MovingCluster(task.scratch / "cluster") as cluster:
-        administration = Administration(cluster)
+        administration = Administration(cluster.brokers)
         assignment = [chance.sample(_OLD, len(_OLD)) for _ in range(partitions)]
         cluster.create(assignment)
         task.say(f"{partitions} partitions are there")
