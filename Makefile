@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-complete
-CODE := src tests tools bench examples
+DEMO_STAMP := $(VENV)/.demo-complete
+CODE := src proof tests tools bench examples
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
 
@@ -24,16 +25,18 @@ help: ## this list
 .PHONY: setup
 setup: $(STAMP) ## create .venv with the locked, hash-checked dependencies
 
-$(STAMP): requirements/dev.lock pyproject.toml
+$(DEMO_STAMP): requirements/demo.lock requirements/build.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@tools/ensure_environment $(PYTHON) $(VENV) demo
+	@touch $@
+
+$(STAMP): $(DEMO_STAMP) requirements/dev.lock
+	@tools/ensure_environment $(PYTHON) $(VENV) dev
 	@touch $@
 
 .PHONY: check
-check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated files
+check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated files, published advisories
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
@@ -44,6 +47,7 @@ check: $(STAMP) ## format, lint, types, import contracts, tidiness, generated fi
 		echo "$(BIN)/python $$generator --check"; \
 		$(BIN)/python $$generator --check || exit 1; \
 	done
+	$(BIN)/python tools/advisories.py
 
 .PHONY: generate
 generate: $(STAMP) ## write the generated files anew: message classes, reference pages, the map of modules
@@ -58,12 +62,12 @@ format: $(STAMP) ## rewrite the code in the one format
 	$(BIN)/ruff check --fix $(CODE)
 
 .PHONY: test
-test: $(STAMP) java servers ## the tests; Spark's need Java 17, none needs a network
+test: java servers $(STAMP) ## the tests; Spark's need Java 17, none needs a network
 	$(BIN)/python tools/run_tests.py test $(ARGS)
 
 .PHONY: often
 often: $(STAMP) java servers ## tests again and again on busy cores; ARGS='--part clusters --rounds 50' or pytest's own
-	$(BIN)/python tools/often.py $(ARGS)
+	PYTHONPATH=. $(BIN)/python tools/often.py $(ARGS)
 
 .PHONY: interop
 interop: $(STAMP) jdk kerberos ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone
@@ -78,7 +82,7 @@ soak: $(STAMP) ## the long tests: crashes, failing disks, damaged files, mutated
 	$(BIN)/python -m pytest -m soak --override-ini timeout=0 --capture=no $(ARGS)
 
 .PHONY: demo
-demo: $(STAMP) java ## fraud in a live stream of access logs, on a broker and Spark of its own; DURATION=0 until Ctrl-C
+demo: java $(DEMO_STAMP) ## fraud in a live stream of access logs, on a broker and Spark of its own; DURATION=0 until Ctrl-C
 	$(BIN)/python tools/demo.py --duration $(DURATION) $(ARGS)
 
 .PHONY: servers
@@ -101,7 +105,9 @@ jdk:
 .PHONY: lock
 lock: $(STAMP) ## resolve pyproject.toml's dependencies again into requirements/
 	$(COMPILE) pyproject.toml --upgrade --extra dev --output-file requirements/dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --extra spark --output-file requirements/demo.lock
 	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --output-file requirements/runtime.lock
+	$(COMPILE) --group build --constraint requirements/dev.lock --output-file requirements/build.lock
 	$(COMPILE) pyproject.toml --constraint requirements/dev.lock --extra gssapi --output-file requirements/gssapi.lock
 	$(COMPILE) --group gssapi-build --upgrade --output-file requirements/gssapi-build.lock
 

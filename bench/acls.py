@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from penstock.broker.authorizer import AclAuthorizer, AllowEverything, Operation, ResourceType
+from penstock.broker.acl_authorizer import AclAuthorizer
+from penstock.broker.authorizer import AllowEverything, Operation, ResourceType
 from penstock.broker.session import Principal, RequestContext, Session
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.security_image import SecurityImage

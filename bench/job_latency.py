@@ -1,8 +1,9 @@
 """The main job under a steady load, in a driver of its own: `python -m bench.job_latency SPEC`, the SPEC as JSON.
 
 The job is the demo's, fed as the demo feeds it: a few lines at first, and 2,000 a second once every query has finished
-a batch. A line counts from the moment it was made until a consumer that reads committed records alone has its result
-from the topic of fraud. What is made in the first seconds after that, half as long as is measured, is left out.
+a batch that had rows. A line counts from the moment it was made until a consumer that reads committed records alone
+has its result from the topic of fraud. What is made in the first seconds after that, half as long as is measured, is
+left out.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.errors import BenchError
 from bench.loads import percentile
 from bench.spark_works import CORES, PATIENCE_S, Figures, Spec
-from demo import make_pipeline, places_in
 from demo_books import QUIET, Places, open_cluster, open_reader, read_progress
 from demo_feed import Feed
 from demo_lines import Kind, LogLines, id_of
+from demo_show import make_pipeline, places_in
 from penstock.pipelines import Pipeline
 from penstock.pipelines.jobs.ip_fraud import default_ranges
-from penstock.pipelines.running.planning import MAIN_QUERY
-from penstock.pipelines.running.runner import Run, groups_of, with_settings
+from penstock.pipelines.runtime.query_plan import MAIN_QUERY
+from penstock.pipelines.runtime.runner import Run, groups_of, with_settings
 from penstock.pipelines.steps.address_ranges import AddressRanges
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 RATE = 2000
 PARTITIONS = 3
 LAG_EVERY_S = 0.5
+FIRST_S = 60.0
 READ_AT_ONCE = 1000
 
 
@@ -83,8 +85,10 @@ class Results(threading.Thread):
 class Course:
     """When the load was measured, and what was seen meanwhile."""
 
+    opened_at: float = float("inf")
     began_at: float = float("inf")
     ended_at: float = float("inf")
+    lag_at_first: int = 0  # the largest of the first minute with all lines
     lags: list[int] = field(default_factory=list)
     reports: list[dict[str, Any]] = field(default_factory=list)
     first_job: int = -1
@@ -159,10 +163,10 @@ class SteadyJob:
         listener = ProgressListener(self._course.note)
         self._spark.streams.addListener(listener)
         run = Run(self._spark, self._pipeline)
-        run.start()
         self._results.start()
-        self._feed.start()
+        self._feed.start()  # before the job: a first batch without lines would warm nothing up
         try:
+            run.start()
             run.wait(every=self.look)
         finally:
             self._feed.stop()
@@ -175,18 +179,24 @@ class SteadyJob:
         if self._feed.failure:
             raise BenchError(f"the feed failed: {self._feed.failure}")
         if not self._feed.is_open:
-            if all(query.batch_id >= 0 for query in run.progress()):
+            if all(query.rows for query in run.progress()):
                 self._feed.open()
+                course.opened_at = now
                 course.began_at = now + self._seconds / 2
                 course.ended_at = course.began_at + self._seconds
         elif now >= course.ended_at:
             self._feed.stop()
             if now > course.ended_at + PATIENCE_S or not (self._feed.is_alive() or self._latencies()[1]):
                 run.stop()
-        elif now >= max(course.began_at, self._next_lag):
+        elif now >= self._next_lag:
             self._next_lag = now + LAG_EVERY_S
             end, committed = read_progress(self._cluster, self._places.source, self._groups)
-            course.lags.append(end - min(committed.values()))
+            lag = end - min(committed.values())
+            if now < course.opened_at + FIRST_S:
+                course.lag_at_first = max(course.lag_at_first, lag)
+            if now < course.began_at:
+                return
+            course.lags.append(lag)
             course.last_job = newest_job(self._spark, run)
             course.first_job = course.last_job if course.first_job < 0 else course.first_job
 
@@ -203,6 +213,7 @@ class SteadyJob:
             "job-latency-worst": found[-1] / 1000,
             "job-lag": median(self._course.lags),
             "job-lag-worst": max(self._course.lags),
+            "job-lag-first": self._course.lag_at_first,
             "job-first": min(self._results.arrived_at.values()) - up_at,
             "profile": profile(self._course),
         }
@@ -223,7 +234,7 @@ def places_of(directory: Path) -> Places:
 
 
 def main(arguments: list[str]) -> int:
-    from penstock.pipelines.running.session import open_session
+    from penstock.pipelines.runtime.spark.session import open_session
 
     spec = Spec.from_json(arguments[0])
     directory = Path(spec.directory)

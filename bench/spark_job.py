@@ -17,9 +17,9 @@ from bench.spark_works import CORES, SESSION, Figures, Spec, cpu_seconds
 from penstock.pipelines import Branch, Pipeline
 from penstock.pipelines.jobs.ip_fraud import ip_fraud
 from penstock.pipelines.pipeline import Batch, OpenSink, Settings, Sink
-from penstock.pipelines.running.batch_writing import fold
-from penstock.pipelines.running.planning import plan_queries, step_name
-from penstock.pipelines.running.runner import Run, query_name, with_settings
+from penstock.pipelines.runtime.batch_writing import fold
+from penstock.pipelines.runtime.query_plan import plan_queries, step_name
+from penstock.pipelines.runtime.runner import Run, query_name, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -170,7 +170,7 @@ def profile(
 
 
 def main(arguments: list[str]) -> int:
-    from penstock.pipelines.running.session import open_session
+    from penstock.pipelines.runtime.spark.session import open_session
 
     spec = Spec.from_json(arguments[0])
     is_whole = spec.work == "job-whole"

@@ -22,6 +22,7 @@ ROWS = (
     Row("job-latency-p50", "main job at 2,000 lines a second, line to result: p50", "s", decimals=2, value_at_most=1.5),
     Row("job-latency-p99", "the same: p99", "s", decimals=2, value_at_most=4),
     Row("job-latency-worst", "the same: the longest", "s", decimals=2),
+    Row("job-lag-first", "its lag in the first minute: the largest", "lines", value_at_most=10_000),
     Row("job-lag-worst", "its lag meanwhile: the largest", "lines", value_at_most=4000),
     Row("job-lag", "its lag meanwhile: median", "lines"),
     Row("job-first", "its first result after Spark is up", "s", decimals=1, value_at_most=10),

@@ -206,7 +206,7 @@ def stream_latency_once(spark: SparkSession, spec: Spec) -> Figures:
 
 def pipeline_latency(spark: SparkSession, spec: Spec) -> Figures:
     """The same as a pipeline, whose engine is either connector."""
-    from penstock.pipelines.running.runner import Run
+    from penstock.pipelines.runtime.runner import Run
 
     run = Run(spark, copying(spec))
     run.start()

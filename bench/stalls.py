@@ -6,8 +6,19 @@ the lines: the endpoint of the metrics takes memory and processor time that the 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from penstock.server.monitoring.watchdog import HELD
 from penstock.testing.processes import ServerProcess
+
+_HELD_MS = re.compile(r"\bheld_ms=(\d+)")
+
+
+def longest_turn_ms(servers: Iterable[ServerProcess]) -> int:
+    """Of the event loops of these brokers since their first start. 0 where no turn was long enough for a line."""
+    lines = (line for server in servers for line in server.read_log().splitlines() if HELD in line)
+    return max((int(found[1]) for line in lines if (found := _HELD_MS.search(line))), default=0)
 
 
 class LoopStalls:

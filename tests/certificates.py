@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
+from penstock.security.certificates.authority import Wanted
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.signing import Wanted
 
 LOCAL = ("localhost", "127.0.0.1")
 

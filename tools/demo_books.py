@@ -12,8 +12,8 @@ import numpy as np
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from demo_lines import Kind, id_of
-from penstock.pipelines.source.cluster import Cluster
-from penstock.pipelines.source.read_options import Subscription
+from penstock.pipelines.source.cluster import SourceCluster
+from penstock.pipelines.source.read_options import TopicSubscription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -110,13 +110,15 @@ def read_books(spark: SparkSession, bootstrap_servers: str, places: Places, grou
     )
 
 
-def open_cluster(bootstrap_servers: str) -> Cluster:
-    return Cluster({"bootstrap.servers": bootstrap_servers, **{name: str(value) for name, value in QUIET.items()}})
+def open_cluster(bootstrap_servers: str) -> SourceCluster:
+    return SourceCluster(
+        {"bootstrap.servers": bootstrap_servers, **{name: str(value) for name, value in QUIET.items()}}
+    )
 
 
-def read_progress(cluster: Cluster, topic: str, groups: Iterable[str]) -> tuple[int, dict[str, int]]:
+def read_progress(cluster: SourceCluster, topic: str, groups: Iterable[str]) -> tuple[int, dict[str, int]]:
     """The end of the topic and how far each group has come, each as a sum over the partitions."""
-    partitions = cluster.find_partitions(Subscription(topics=frozenset({topic}))).partitions
+    partitions = cluster.find_partitions(TopicSubscription(topics=frozenset({topic}))).partitions
     end = sum(cluster.latest(partitions).values())
     return end, {group: sum(cluster.committed(group, partitions).values()) for group in groups}
 

@@ -53,10 +53,6 @@ class Feed(threading.Thread):
         return len(self._lines.kinds)
 
     @property
-    def is_stopping(self) -> bool:
-        return self._stopping.is_set()
-
-    @property
     def is_open(self) -> bool:
         return self._opened.is_set()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ from demo_lines import LogLines
 from demo_view import DemoView, Moment, Rate, TopAddresses
 from penstock.pipelines import Pipeline
 from penstock.pipelines.progress.query_progress import QueryProgress
-from penstock.pipelines.progress.waiting import waiting
-from penstock.pipelines.running.planning import MAIN_QUERY, sinks_of
-from penstock.pipelines.running.runner import Run, groups_of
+from penstock.pipelines.progress.wait_messages import waiting
+from penstock.pipelines.runtime.query_plan import MAIN_QUERY, sinks_of
+from penstock.pipelines.runtime.runner import Run, groups_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -59,25 +60,29 @@ class Demo:
         self._lag = 0
 
     def interrupt(self) -> None:
-        """No more lines; what is there is worked off. Asked a second time: stop at once, whatever the books say."""
-        if self._feed.is_stopping:
-            self._run.stop()
+        """No more lines; what is there is worked off."""
         self._feed.stop()
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether lines have come that are to be worked off."""
+        return self._feed.is_open
 
     def play(self, console: Console) -> list[Entry]:
         self._create_topics()
-        with waiting(console, "opening", "the job is open", doing=lambda: self._run.opening):
-            self._run.start()
-        reader = open_reader(self._servers, self._places.counts)
-        self._started = time.monotonic()
-        self._feed.start()
+        self._feed.start()  # before the job: a first batch without lines would warm nothing up
         try:
-            with DemoView(console) as view:
+            with waiting(console, "opening", "the job is open", doing=lambda: self._run.opening):
+                self._run.start()
+            self._started = time.monotonic()
+            with (
+                closing(open_reader(self._servers, self._places.counts)) as reader,
+                DemoView(console) as view,
+            ):
                 self._run.wait(every=lambda run: view.show(self._look(run.progress(), reader)))
         finally:
             self._feed.stop()
             self._feed.join()
-            reader.close()
         if self._feed.failure:
             raise SystemExit(f"the feed failed: {self._feed.failure}")
         took = time.monotonic() - (self._opened or self._started)
@@ -91,13 +96,15 @@ class Demo:
 
     def _look(self, queries: Sequence[QueryProgress], reader: Consumer) -> Moment:
         now = time.monotonic()
+        if self._feed.failure:
+            self._run.stop()
         self._top.poll(reader)
         if now >= self._next_lag:
             self._next_lag = now + _LAG_EVERY_S
             self._lag = self._measure_lag()
             self._end_when_drained(now)
         main = next(query for query in queries if query.query.endswith(f"/{MAIN_QUERY}"))
-        if not self._feed.is_open and all(query.batch_id >= 0 for query in queries):
+        if not self._feed.is_open and all(query.rows for query in queries):
             self._feed.open()
             self._opened = now
         produced = self._feed.produced

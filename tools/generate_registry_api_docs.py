@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 from generated_page import write_or_check
+from penstock.http.operations import HttpOperation, Parameter
 from penstock.registry.api.answers import MEDIA_TYPES
-from penstock.registry.api.operation import Operation
+from penstock.registry.api.calls import Handler
 from penstock.registry.api.rights import Right
-from penstock.registry.api.shapes import PATH_PARAMETERS, QUERY_PARAMETERS, Parameter
-from penstock.registry.api.table import OPERATIONS
+from penstock.registry.api.shapes import PATH_PARAMETERS, QUERY_PARAMETERS
+from penstock.registry.api.table import OPERATIONS, is_change, is_in_context
 
 PAGE = Path(__file__).parent.parent / "docs/reference/registry-api.md"
 HEAD = f"""# The registry's API
@@ -75,23 +76,23 @@ def render() -> str:
     )
 
 
-def _row(operation: Operation) -> str:
-    words = f"`{operation.method} {operation.path}` {operation.words}"
-    if operation.is_in_context:
+def _row(operation: HttpOperation[Handler]) -> str:
+    words = f"`{operation.method} {operation.path}` {operation.summary}"
+    if is_in_context(operation):
         words += " *in a context*"
-    query = ", ".join(f"`{name}`" for name in operation.query)
-    codes = ", ".join(map(str, operation.all_errors))
+    query = ", ".join(f"`{each.name}`" for each in operation.query)
+    codes = ", ".join(map(str, operation.errors))
     return f"| {words} | {operation.name} | {_right(operation)} | {operation.answer or '204'} | {query} | {codes} |\n"
 
 
-def _right(operation: Operation) -> str:
+def _right(operation: HttpOperation[Handler]) -> str:
     if operation.is_public:
         return "none, not even a login"
     if operation.right is None:
         return ""
-    if "{subject}" not in operation.path and operation.right is not Right.ADMIN:
-        return Right.ADMIN.value if operation.is_change else ""
-    return operation.right.value
+    if "{subject}" not in operation.path and operation.right != Right.ADMIN:
+        return Right.ADMIN if is_change(operation) else ""
+    return operation.right
 
 
 def _parameters(title: str, parameters: dict[str, Parameter]) -> str:

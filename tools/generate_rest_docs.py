@@ -11,8 +11,8 @@ from pathlib import Path
 from generated_page import write_or_check
 from penstock.core.config.types import ConfigKey, ConfigKind, format_value
 from penstock.http.settings import AUDIT_KEYS, LOGIN_KEYS, PROCESS_KEYS
-from penstock.rest.server import document_of_all
 from penstock.rest.settings import IGNORED, SECTIONS
+from penstock.rest.table import OPERATIONS
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference" / "rest-proxy.md"
 
@@ -47,17 +47,8 @@ def _table(keys: Iterable[ConfigKey]) -> str:
 
 
 def _operations() -> str:
-    rows = ["| operation | meaning | codes |", "|---|---|---|"]
-    for path, methods in document_of_all()["paths"].items():
-        for method, described in methods.items():
-            rows.append(_row(f"{method.upper()} `{path}`", described["summary"], _codes(described["responses"])))
-    return "\n".join(rows) + "\n"
-
-
-def _codes(responses: dict[str, dict[str, str]]) -> str:
-    marker = "Codes: "
-    texts = [each["description"].partition(marker)[2].rstrip(".") for each in responses.values()]
-    return ", ".join(filter(None, texts))
+    rows = [_row(f"{each.method} `{each.path}`", each.summary, ", ".join(map(str, each.errors))) for each in OPERATIONS]
+    return "\n".join(["| operation | meaning | codes |", "|---|---|---|", *rows]) + "\n"
 
 
 def _row(*cells: str) -> str:

@@ -32,7 +32,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.proof.busy_loops import BusyLoops
+from proof.busy_loops import BusyLoops
 from pytest_reports import Case, read_cases, report_options
 from run_tests import OPTIONS, PARTS, pytest
 

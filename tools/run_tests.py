@@ -8,6 +8,7 @@ said at the end; the slowest tests are in .cache/test-times.txt.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,15 +27,17 @@ TABLES = f"{PIPELINES}/tables"
 # what is hurt, stopped or attacked is a broker of the test's own; those with clusters wait longest.
 INTEGRATION = "tests/integration"
 WITH_CLUSTERS = f"{INTEGRATION}/cluster"
-WITH_CLIENTS = ("tests/clients", f"{INTEGRATION}/client", f"{INTEGRATION}/registry")
+WITH_CLIENTS = ("tests/clients", "tests/guides", f"{INTEGRATION}/client", f"{INTEGRATION}/registry")
 # Where hypothesis and the simulation compute.
 MODELS = ("tests/properties", "tests/scenarios")
 # Where every test starts Spark anew. The others of the pipelines share a session, those of tables and of streams have
 # one each: a test that waits for Spark keeps one core of two busy.
 OWN_SPARK = (
     f"{PIPELINES}/test_cluster.py",
+    f"{PIPELINES}/test_interrupts.py",
     f"{PIPELINES}/test_pipeline_cli.py",
     f"{PIPELINES}/test_pipeline_rounds.py",
+    f"{PIPELINES}/test_readme.py",
 )
 # Kafka's own software needs longer for a test, and lies outside of what pytest collects by itself.
 INTEROP_OPTIONS = (
@@ -57,18 +60,29 @@ PARTS: dict[str, dict[str, tuple[str, ...]]] = {
         "models and generated cases": MODELS,
     },
     "interop": {
-        "Kafka's tools, and its authorizer": ("tests/interop/tools", "tests/interop/security"),
-        "Java clients, Kafka's files and three brokers": (
+        "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
+        "Java clients, and Kafka's files": (
             "tests/interop/clients",
             "tests/interop/schemas",
             "tests/interop/storage",
-            "tests/interop/cluster",
         ),
-        "a second registry, and REST on Kafka": ("tests/interop/registry", "tests/interop/rest"),
+        "Kafka's authorizer, and its logins": ("tests/interop/security",),
+        "Kafka's tools": ("tests/interop/tools",),
         "Kafka Streams": ("tests/interop/streams",),
-        "Spark and Hadoop": ("tests/interop/spark", "tests/interop/hadoop"),
+        "three brokers": ("tests/interop/cluster",),
+        "a second registry, REST on Kafka, and the guides": (
+            "tests/interop/registry",
+            "tests/interop/rest",
+            "tests/interop/guides",
+        ),
     },
 }
+# Whose tests write to memory: each syncs logs of its own, and a disk that all parts use keeps it waiting for a few
+# milliseconds every time. None of them cuts the power, and a disk that fails is one of `penstock.testing.disks`.
+IN_MEMORY = frozenset({"the broker's code"})
+MEMORY = Path("/dev/shm")  # noqa: S108  # what is made there has a name that nobody can guess
+# What a passed test has written goes with it. Containers are often given 64 MB of shared memory.
+MEMORY_BYTES = 2 << 30
 # With all of them at once two cores had a load of 12, and what has a deadline missed it: Spark gives a Python worker
 # ten seconds to start. The longest come first.
 AT_ONCE = 4
@@ -99,8 +113,8 @@ def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
     started = time.monotonic()
     (first_name, first), *others = parts.items()
     with ThreadPoolExecutor(AT_ONCE) as pool, Ending() as ending:
-        seen = pool.submit(run_part, first, ending.call)
-        running = {name: pool.submit(ending.run, chosen) for name, chosen in others}
+        seen = pool.submit(run_part, first_name, first, ending.call)
+        running = {name: pool.submit(ending.run, name, chosen) for name, chosen in others}
         done = {first_name: seen.result()}
         for name, part in running.items():
             print(f"{name}, tested meanwhile:", flush=True)
@@ -123,12 +137,23 @@ class Part(NamedTuple):
     cases: Sequence[Case]
 
 
-def run_part(chosen: Sequence[str], call: Callable[[list[str]], tuple[int, float]]) -> Part:
+def run_part(name: str, chosen: Sequence[str], call: Callable[[list[str]], tuple[int, float]]) -> Part:
+    """With a directory of its own for what tests write: pytest's usual one is for all of a user's runs, and two that
+    end at the same time remove the same old files, which fails one of them.
+    """
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="penstock-tests-") as directory:
-        report = Path(directory) / "report.xml"
-        code, cpu_seconds = call(pytest(*chosen, *report_options(report)))
+    memory = find_memory() if name in IN_MEMORY else None
+    kept = () if memory is None else ("-o", "tmp_path_retention_policy=failed")
+    with tempfile.TemporaryDirectory(prefix="penstock-tests-", dir=memory, ignore_cleanup_errors=True) as directory:
+        report, written = Path(directory) / "report.xml", Path(directory) / "written"
+        code, cpu_seconds = call(pytest(*chosen, *kept, f"--basetemp={written}", *report_options(report)))
         return Part(code, time.monotonic() - started, cpu_seconds, read_cases(report))
+
+
+def find_memory() -> Path | None:
+    """None where there is none, or too little of it."""
+    is_there = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= MEMORY_BYTES
+    return MEMORY if is_there else None
 
 
 def sum_up(parts: Mapping[str, Part], seconds: float) -> list[str]:
@@ -179,12 +204,12 @@ class Ending:
         for process in self._processes:
             process.terminate()
 
-    def run(self, chosen: Sequence[str]) -> tuple[Part, bytes]:
+    def run(self, name: str, chosen: Sequence[str]) -> tuple[Part, bytes]:
         """What came of it, and what was said."""
         if self._is_over:
             return Part(1, 0.0, 0.0, ()), b""
         with tempfile.TemporaryFile() as output:
-            part = run_part(chosen, lambda command: self.call(command, output.fileno()))
+            part = run_part(name, chosen, lambda command: self.call(command, output.fileno()))
             output.seek(0)
             return part, output.read()
 

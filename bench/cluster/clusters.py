@@ -16,13 +16,14 @@ from apache_kafka.node import ApacheKafkaNode
 from bench.contenders import APACHE_KAFKA, PENSTOCK, SETTINGS
 from bench.errors import BenchError
 from bench.wire import RawConnection, compact_bytes, frame, unsigned_varint
-from penstock.local_cluster.asking import BrokerClients
+from penstock.admin import connect
 from penstock.local_cluster.settings import BrokerPlace, broker_properties, shared_properties
 from penstock.testing.processes import BrokerProcess, ServerProcess, ZooKeeperProcess, find_free_port
 
 NODE_IDS = (1, 2, 3)
 KAFKA_HEAP_MB = 512
 STOP_PATIENCE_S = 120.0
+_ANSWER_TIMEOUT_S = 2.0
 
 # Ours asks ZooKeeper for 2 s. A node of Kafka says three times within its session that it is there, as ours does.
 SHORT_SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "650"}
@@ -164,14 +165,12 @@ def warm_up(contender: ClusterContender, directory: Path) -> None:
 
 
 def _named_controller(broker: ServerProcess) -> int:
-    clients = BrokerClients()
-    try:
-        state = clients.read_state((broker.host, broker.port))
-    finally:
-        clients.close()
-    if state is None or state.controller_id is None:
+    address = broker.host, broker.port
+    with connect([address], timeout_s=_ANSWER_TIMEOUT_S) as admin:
+        view = admin.nodes.views([address]).found.get(address)
+    if view is None or view.controller_id is None:
         raise BenchError(f"{broker.name} names no controller")
-    return state.controller_id
+    return view.controller_id
 
 
 _DESCRIBE_QUORUM, _DESCRIBE_QUORUM_VERSION = 55, 0

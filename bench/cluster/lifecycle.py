@@ -19,6 +19,7 @@ from bench.cluster.states import wait_for_states
 from bench.cluster.topics import create_topic, wait_until_acknowledged
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, Figures, Scale, client_settings
+from bench.stalls import longest_turn_ms
 
 SEND_EVERY_S = 0.01
 SECONDS_BEFORE_THE_KILL = 1.0
@@ -57,6 +58,8 @@ def _failovers(contender: ClusterContender, directory: Path, config: dict[str, s
             cluster.brokers[victim].start()
             wait_for_states(cluster, lambda state: state.broker_ids == set(NODE_IDS) and not state.under_replicated)
             figures["failover-controller"], _ = kill_leader(cluster, cluster.controller_id())
+            if cluster.store is not None:  # Kafka has no loop, and no line about it
+                figures["failover-turn"] = longest_turn_ms(cluster.brokers.values())
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     return figures

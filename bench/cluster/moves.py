@@ -17,11 +17,11 @@ from bench.cluster.topics import request_creation
 from bench.contenders import CpuMeter
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, Figures, Scale
-from penstock.proof.cluster.administration import Administration
-from penstock.proof.moving.brokers import SteadyBrokers
-from penstock.proof.moving.clients import Writer
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
+from proof.cluster.administration import Administration
+from proof.moving.brokers import SteadyBrokers
+from proof.moving.clients import Writer
 
 TOPIC = "moved"
 OLD, NEW = NODE_IDS[:2], NODE_IDS[2]

@@ -36,6 +36,7 @@ CLUSTER_ROWS = (
     Row("failover", "a leader is killed, equal sessions of 2 s", "s", decimals=2, ratio_at_most=1),
     Row("failover-client", "the same: pause of a client", "s", decimals=2, ratio_at_most=1),
     Row("failover-controller", "the same: the leader is the controller, too", "s", decimals=2, ratio_at_most=1),
+    Row("failover-turn", "the same: longest turn of a broker's loop (0: below 100)", "ms"),
     Row("failover.default", "a leader is killed, Kafka's session of 9 s", "s", decimals=2),
     Row("failover-client.default", "the same: pause of a client", "s", decimals=2),
     Row("failover-controller.default", "the same: the leader is the controller, too", "s", decimals=2),

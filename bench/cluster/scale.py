@@ -12,7 +12,7 @@ from bench.cluster.loads import memory_of
 from bench.cluster.states import wait_for_states
 from bench.cluster.topics import request_creation
 from bench.loads import Figures, Scale
-from penstock.local_cluster.state import ClusterState
+from penstock.local_cluster.state import ClusterCounts
 from penstock.protocol.messages.create_topics import CreatableTopic
 
 TOPICS = 10
@@ -54,7 +54,7 @@ def _start(cluster: BrokerCluster, count: int) -> None:
     wait_for_states(cluster, lambda state: _is_whole(state, count))
 
 
-def _is_whole(state: ClusterState, count: int) -> bool:
+def _is_whole(state: ClusterCounts, count: int) -> bool:
     return (
         state.broker_ids == set(NODE_IDS)
         and state.partition_count >= count

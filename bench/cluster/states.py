@@ -7,27 +7,32 @@ from collections.abc import Callable
 
 from bench.cluster.clusters import BrokerCluster
 from bench.errors import BenchError
-from penstock.local_cluster.asking import BrokerClients
-from penstock.local_cluster.state import ClusterState
+from penstock.admin import Admin, connect
+from penstock.client.addresses import Address
+from penstock.local_cluster.state import ClusterCounts
 
 POLL_S = 0.05
+ANSWER_TIMEOUT_S = 2.0
 # Kafka creates 10,000 partitions in minutes on a small machine.
 STATE_PATIENCE_S = 600.0
 
 
-def wait_for_states(cluster: BrokerCluster, is_reached: Callable[[ClusterState], bool]) -> None:
+def wait_for_states(cluster: BrokerCluster, is_reached: Callable[[ClusterCounts], bool]) -> None:
     deadline = time.monotonic() + STATE_PATIENCE_S
-    clients = BrokerClients()
     left = [broker for broker in cluster.brokers.values() if broker.is_running]
-    try:
+    with connect([(broker.host, broker.port) for broker in left], timeout_s=ANSWER_TIMEOUT_S) as admin:
         while left:
             broker = left[0]
-            state = clients.read_state((broker.host, broker.port))
+            state = read_counts(admin, (broker.host, broker.port))
             if state is not None and is_reached(state):
                 left.pop(0)
                 continue
             if time.monotonic() > deadline or not broker.is_running:
                 raise BenchError(broker.describe(f"tells after {STATE_PATIENCE_S} s: {state}"))
             time.sleep(POLL_S)
-    finally:
-        clients.close()
+
+
+def read_counts(admin: Admin, address: Address) -> ClusterCounts | None:
+    """None when the broker does not answer."""
+    view = admin.nodes.views([address]).found.get(address)
+    return None if view is None else ClusterCounts.of(view)

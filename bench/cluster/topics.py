@@ -11,7 +11,7 @@ from bench.cluster.clusters import NODE_IDS, BrokerCluster
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, now_ms
 from bench.wire import RawConnection, produce_error, produce_request, record_batch
-from penstock.local_cluster.asking import BrokerClients
+from penstock.admin import connect
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -51,13 +51,12 @@ def request_creation(cluster: BrokerCluster, topic: CreatableTopic) -> None:
     request = CreateTopicsRequest(topics=[topic], timeout_ms=int(PATIENCE_S * 1000))
     broker = next(each for each in cluster.brokers.values() if each.is_running)
     deadline = time.monotonic() + PATIENCE_S
-    clients = BrokerClients()
-    try:
+    address = broker.host, broker.port
+    with connect([address]) as admin:
         while True:
             try:
-                (result,) = clients.ask(
-                    (broker.host, broker.port), request, CreateTopicsResponse, timeout_s=PATIENCE_S
-                ).topics
+                answer: CreateTopicsResponse = admin.nodes.ask(address, request, timeout_s=PATIENCE_S)
+                (result,) = answer.topics
                 problem = f"error {result.error_code}, {result.error_message}" if result.error_code else ""
             except (OSError, ApiError) as error:
                 problem = str(error)
@@ -66,18 +65,15 @@ def request_creation(cluster: BrokerCluster, topic: CreatableTopic) -> None:
             if time.monotonic() > deadline or not cluster.is_running:
                 raise BenchError(cluster.describe(f"could not create a topic: {problem}"))
             time.sleep(POLL_S)
-    finally:
-        clients.close()
 
 
 def delete_topic(cluster: BrokerCluster, name: str) -> None:
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=60_000)
     broker = next(each for each in cluster.brokers.values() if each.is_running)
-    clients = BrokerClients()
-    try:
-        (result,) = clients.ask((broker.host, broker.port), request, DeleteTopicsResponse, PATIENCE_S).responses
-    finally:
-        clients.close()
+    address = broker.host, broker.port
+    with connect([address]) as admin:
+        answer: DeleteTopicsResponse = admin.nodes.ask(address, request, timeout_s=PATIENCE_S)
+    (result,) = answer.responses
     if result.error_code:
         raise BenchError(f"{cluster.name} answers the deletion of a topic with error {result.error_code}")
 

@@ -19,7 +19,7 @@ from bench.loads import Figures
 from bench.rows import Row
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.columns.decoding import ColumnDecoder, decode_batch
-from penstock.serdes.columns.opening import open_columns
+from penstock.serdes.columns.open_columns import open_columns
 
 DECODING_NAMES = ("decoding",)
 BEGIN, END = "<!-- decoding: begin -->", "<!-- decoding: end -->"

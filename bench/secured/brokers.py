@@ -18,8 +18,8 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
+from penstock.security.certificates.authority import Wanted
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.signing import Wanted
 from penstock.security.sasl.scram import MIN_ITERATIONS, SHA_256
 from penstock.security.sasl.scram_client import ScramCredentials
 from penstock.security.tls.contexts import load_client

@@ -24,7 +24,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from bench.errors import BenchError
 from penstock.schemas.parsing import parse
 from penstock.schemas.schema import SchemaType
-from penstock.serdes.columns.encoding.opening import open_encoding
+from penstock.serdes.columns.encoding.open_encoding import open_encoding
 
 TOPIC = "orders"
 PARTITIONS = 4

@@ -14,7 +14,7 @@ from bench.contenders import PENSTOCK
 from bench.errors import BenchError
 from bench.gathering import Gathering
 from bench.rows import Row
-from bench.sql.asking import CONNECTOR, OURS, PARQUET, QUESTIONS, Spec
+from bench.sql.driver import CONNECTOR, OURS, PARQUET, QUESTIONS, Spec
 from bench.sql.first_rows import measure_command, measure_shell
 from bench.sql.orders import write_day
 from penstock.testing.processes import BrokerProcess, RegistryProcess, find_free_port
@@ -79,7 +79,7 @@ class SqlRun:
 
     def _ask(self, spec: Spec) -> None:
         environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        command = [sys.executable, "-m", "bench.sql.asking", spec.to_json()]
+        command = [sys.executable, "-m", "bench.sql.driver", spec.to_json()]
         with (self.directory / "driver.log").open("w+") as log:
             ended = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, timeout=DRIVER_TIMEOUT_S, env=environment

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from bench.streams.events import AUCTION, BID, PERSON, SIDE
 from penstock.streams import Settings, Streams, hopping, json, session, tumbling, within
-from penstock.streams.building.streams import Stream
+from penstock.streams.builder.streams import Stream
 
 BID_COLUMNS = json("id string, auction bigint, bidder string, price bigint, at bigint")
 AUCTION_COLUMNS = json("id string, seller string, category int, expires bigint")

@@ -25,5 +25,10 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         import importlib
 
-        return getattr(importlib.import_module(_MODULES[name]), name)
+        try:
+            return getattr(importlib.import_module(_MODULES[name]), name)
+        except ModuleNotFoundError as error:
+            from penstock.core.extras import explained
+
+            raise explained(error, f"penstock.{name}") from error
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")

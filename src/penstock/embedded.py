@@ -16,11 +16,11 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.leftovers import make_temporary, remove_temporary
 from penstock.core.loops import OnAThread
 from penstock.core.properties import ConfigMapping, as_properties
-from penstock.securing.places import stays_secure
+from penstock.security_setup.places import stays_secure
 from penstock.server.broker_server import BrokerServer
 
 if TYPE_CHECKING:
-    from penstock.securing.setup import SecureSetup
+    from penstock.security_setup.setup import SecureSetup
 
 # What differs from a broker of its own process: nobody waits in a test for members that will not come.
 _DEFAULTS = {"group.initial.rebalance.delay.ms": "0"}
@@ -73,7 +73,7 @@ class AsyncBroker:
         properties = _properties(data_dir, self._host, self._port, self._config)
         if not (stays_secure(properties) if self._is_secure is None else self._is_secure):
             return properties
-        from penstock.securing.single import secure_single
+        from penstock.security_setup.single import secure_single
 
         is_asked = self._is_secure is True
         self._setup, secured = await asyncio.to_thread(secure_single, properties, is_asked=is_asked)

@@ -14,7 +14,7 @@ from penstock.core.clock import SystemClock
 from penstock.runs.lifecycle import Action, Fact
 from penstock.runs.link import KafkaLink
 from penstock.runs.publisher import Heartbeat, Identity, RunPublisher, new_run_id
-from penstock.runs.records import Graph, Node, PartFigures
+from penstock.runs.records import Graph, GraphNode, PartFigures
 from penstock.runs.status import RunStatus
 from penstock.runs.topics import RunTopics
 
@@ -38,7 +38,9 @@ class FakeRun:
         self._status = RunStatus(actions, clock)
         run = new_run_id(name)
         graph = Graph(
-            run, (Node("in", "source", "topic in"), Node("out", "sink", "topic out", "main")), (("in", "out"),)
+            run,
+            (GraphNode("in", "source", "topic in"), GraphNode("out", "sink", "topic out", "main")),
+            (("in", "out"),),
         )
         identity = Identity(run, "pipeline", name, socket.gethostname(), os.getpid(), "0", clock.now_ms())
         link = KafkaLink({"bootstrap.servers": bootstrap}, RunTopics())

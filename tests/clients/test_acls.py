@@ -178,6 +178,47 @@ class TestCommands:
         assert "authorizer.class.name" in result.err
 
 
+def test_tags_are_there_when_their_topic_is_deleted_and_made_anew(tmp_path: Path) -> None:
+    """Whoever may delete and create a topic cannot take its tags off in that way."""
+
+    def tags(cli: Cli) -> str:
+        return str(cli.try_run("policies", "explain", "alice", "read", "-t", "people", "--json").json["tags"])
+
+    with penstock.Broker(data_dir=tmp_path, config=CONFIG) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.run("topics", "create", "people", "--config", "penstock.tags=pii")
+        cli.run("topics", "delete", "people", "--yes")
+        assert tags(cli) == "['pii']", "also before there is a topic"
+    with penstock.Broker(data_dir=tmp_path, config=CONFIG) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.run("topics", "create", "people")
+        assert tags(cli) == "['pii']"
+        cli.run("topics", "delete", "people", "--yes")
+        cli.run("configs", "alter", "--topic", "people", "--delete", "penstock.tags")
+        cli.run("topics", "create", "people")
+        assert tags(cli) == "[]"
+
+
+def test_tags_stay_when_their_owner_may_delete_and_create_the_topic_but_not_change_tags(tmp_path: Path) -> None:
+    def as_owner(cli: Cli) -> None:
+        deleted = cli.try_run("topics", "delete", "people", "--yes")
+        cleared = cli.try_run("configs", "alter", "--topic", "people", "--delete", "penstock.tags")
+        created = cli.try_run("topics", "create", "people")
+        assert (deleted.code, cleared.code, created.code) == (0, 1, 0), (deleted.err, cleared.err, created.err)
+
+    config = {**CONFIG, "super.users": "User:nobody", "allow.everyone.if.no.acl.found": "false"}
+    with penstock.Broker(data_dir=tmp_path, config=CONFIG) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.run("topics", "create", "people", "--config", "penstock.tags=pii")
+        rights = [word for right in ("describe", "delete", "create") for word in ("--operation", right)]
+        cli.run("acls", "add", "--principal", "User:ANONYMOUS", *rights, "--topic", "people")
+    with penstock.Broker(data_dir=tmp_path, config=config) as broker:
+        as_owner(Cli(broker.bootstrap_servers))
+    with penstock.Broker(data_dir=tmp_path, config=CONFIG) as broker:
+        told = Cli(broker.bootstrap_servers).try_run("policies", "explain", "alice", "read", "-t", "people", "--json")
+        assert told.json["tags"] == ["pii"]
+
+
 def test_rules_and_policies_are_there_when_the_broker_has_restarted(tmp_path: Path) -> None:
     """CVE-2024-27309: also after a restart a denial holds when another rule of its resource was removed."""
     with penstock.Broker(data_dir=tmp_path, config=CONFIG) as broker:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from penstock.security.certificates.signing import new_key
+from penstock.security.certificates.authority import new_key
 from penstock.security.tls.contexts import load_client, load_server, shake_hands
 from penstock.security.tls.settings import TlsSettings
 from tests.clients.cli_runner import Cli

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -172,3 +175,27 @@ def test_reader_ends_quietly_when_its_output_is_closed(cli: Cli) -> None:
         process.stdout.close()
         process.wait(timeout=PATIENCE_S)
         assert b"Traceback" not in process.stderr.read()
+
+
+def test_terminal_obeys_nothing_of_records_and_groups_unless_it_is_asked_to(cli: Cli) -> None:
+    """Values and the names of groups reached the terminal with their escape sequences."""
+    topic, group = cli.new_topic(), "g\x1b]0;owned\x07"
+    cli.run("produce", topic, stdin=b"\x1b[2Jgone\n")
+    read = ("consume", topic, "--from", "beginning", "--exit")
+    assert cli.run(*read, "--group", group).out == b"\x1b[2Jgone\n"
+    for said in (cli.run("groups", "list").text, cli.run("groups", "describe", group).text):
+        assert "\x1b" not in said
+    assert r"g\x1b]0;owned\x07" in cli.run("groups", "list").text
+    assert on_a_terminal(cli, *read) == b"\\x1b[2Jgone\r\n"
+    assert on_a_terminal(cli, *read, "--raw") == b"\x1b[2Jgone\r\n"
+
+
+def on_a_terminal(cli: Cli, *arguments: str) -> bytes:
+    ours, theirs = os.openpty()
+    try:
+        command = [sys.executable, "-m", "penstock", *arguments, "-b", cli.bootstrap_servers]
+        subprocess.run(command, stdout=theirs, stderr=subprocess.DEVNULL, check=True, timeout=PATIENCE_S)
+        return os.read(ours, 4096)
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -144,6 +144,18 @@ def test_an_export_is_the_same_in_another_place_when_it_is_imported(cli: Cli, fi
     assert "incompatible" in cli.try_run("schemas", "register", ":.copy:moved-a", file('"string"')).err
 
 
+def test_a_subject_is_imported_when_all_of_its_versions_are_deleted(cli: Cli, file: Files, tmp_path: Path) -> None:
+    for subject in ("ended", "ended-not"):
+        cli.run("schemas", "register", subject, file(ORDER))
+    cli.run("schemas", "delete", "ended:1", "--yes")
+    exported = str(tmp_path / "all.json")
+    cli.run("schemas", "export", exported, "--prefix", "ended")
+    # Deleting the last version takes the mode of the subject along, so there is none to take back.
+    assert "2 versions" in cli.run("schemas", "import", exported, "--yes", "--context", "ends").err
+    assert cli.run("schemas", "list", ":.ends:ended", "--deleted", "--json").json[0]["deleted"]
+    cli.run("schemas", "register", ":.ends:ended-not", file(NOTED))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -133,6 +133,16 @@ def test_user_logs_in_when_the_password_was_set_while_no_broker_ran(tmp_path: Pa
     assert log_in_at_a_start(data, {}) == ["admin first", "other changed"]
 
 
+def test_no_data_is_made_when_a_user_is_added_to_a_directory_without_any(tmp_path: Path) -> None:
+    for missing in (tmp_path / "typo", tmp_path):
+        added = Cli("127.0.0.1:1").try_run(
+            "users", "add", "a", "--password-file", "-", "--data-dir", str(missing), stdin=b"x"
+        )
+        assert added.code == 2
+        assert f"Error: {missing} has no data of a broker" in added.err
+    assert list(tmp_path.iterdir()) == []
+
+
 async def found(data: Path, level: int) -> None:
     """The store of a single node, as a version that knew no higher level made it."""
     make_data_directory(data)

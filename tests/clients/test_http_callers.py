@@ -19,8 +19,8 @@ from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.http.authentication import AnyOf, CertificateAuthenticator
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.http.callers.clients import CallerClients
+from penstock.http.callers.credential_forwarding import ForwardedLogins
 from penstock.http.callers.delegation import DelegationTokens
-from penstock.http.callers.passing import PassedLogins
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
 from penstock.http.server import HttpSecurity, HttpServer
@@ -119,7 +119,7 @@ async def service(broker: SaslBroker, tls: ssl.SSLContext | None = None, **optio
         return JSONResponse({"principal": request.state.principal, "found": found})
 
     certificates = CertificateAuthenticator(lambda der: f"User:{common_name(der)}")
-    authenticator = AnyOf((PassedLogins(logins, b"of this process", **options), certificates))
+    authenticator = AnyOf((ForwardedLogins(logins, b"of this process", **options), certificates))
     security = HttpSecurity(None if tls is None else lambda: tls, authenticator)
     server = HttpServer("test", (Route("/{topic}", look),), security, limits=HttpLimits(refusal_delay_s=0))
     await server.start("127.0.0.1", 0)

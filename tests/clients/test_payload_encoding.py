@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 from penstock.client.registry import NewSchema, RegistryClient, RegistrySettings, SchemaReference
 from penstock.embedded_registry import Registry
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.payloads.deriving import arrow_type
 from penstock.pipelines.payloads.encoding import Framing, SchemaRequest, SinkSchema, open_encoder, register_schema
+from penstock.pipelines.payloads.schema_derivation import arrow_type
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.errors import PayloadError
 from tests.unit.pipelines.ddl import struct_of

@@ -16,12 +16,12 @@ from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import penstock
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.broker_options import StartOptions
 from penstock.cli.broker_start import start_broker
 from penstock.cli.errors import CliError, ExitCode
 from penstock.local_cluster.errors import ClusterError
-from penstock.securing.setup import SecureSetupError
+from penstock.security_setup.setup import SecureSetupError
 from penstock.server.stores import METADATA_FILE
 from penstock.testing.processes import BrokerProcess
 from penstock.testing.pytest_plugin import KafkaFixture
@@ -213,7 +213,7 @@ def test_command_says_at_once_what_is_wrong_when_the_broker_does_not_let_it_in(
     if "ssl.ca.location" in changed:
         changed = {"ssl.ca.location": str(new_directory(tmp_path / "another").trusted)}
     settings = {name: str(value) for name, value in secure_kafka.client_config.items()} | changed
-    cluster = Cluster(settings.pop("bootstrap.servers"), settings)
+    cluster = ClusterClient(settings.pop("bootstrap.servers"), settings)
     with pytest.raises(CliError, match=re.escape(told)) as caught:
         cluster.admin()
     assert caught.value.exit_code is ExitCode.UNREACHABLE

@@ -26,9 +26,9 @@ from penstock.client.security import ClientSecurity, client_security, why_not_ou
 from penstock.core.types import TopicPartition
 from penstock.processes.server_process import find_free_port
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.security.certificates.authority import Wanted
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.exporting import split_pem
-from penstock.security.certificates.signing import Wanted
+from penstock.security.certificates.key_files import split_pem
 from penstock.security.tls.ciphers import TLS_1_2, TLS_1_3
 from penstock.testing.processes import BrokerProcess
 from tests.certificates import LOCAL, broker_settings, client_settings, new_directory
@@ -174,8 +174,8 @@ def test_commands_are_served_when_their_property_file_says_tls(secured: Secured,
 
 def test_task_of_spark_fetches_directly_when_the_broker_asks_for_a_certificate(secured: Secured) -> None:
     pytest.importorskip("pyarrow")
+    from penstock.pipelines.source.offset_ranges import OffsetRange
     from penstock.pipelines.source.read_options import FetchOptions
-    from penstock.pipelines.source.splitting import OffsetRange
     from penstock.pipelines.source.tasks import read_range
 
     settings = {

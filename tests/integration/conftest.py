@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError
+from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.integration.stores import Opener, local_opener, zookeeper_opener
 from tests.integration.zookeeper import LONG_SESSION_MS, own_settings
+from tests.servers import give_up_without
 
 StartBroker = Callable[..., BrokerProcess]
 
@@ -33,13 +34,23 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
-    """One server for all tests that leave it alone. Skipped where there is no Java."""
+    """One server for all tests that leave it alone."""
     try:
         server = ZooKeeperProcess(tmp_path_factory.mktemp("zookeeper") / "data")
     except ZooKeeperMissingError as error:
-        pytest.skip(str(error))
+        give_up_without(str(error), "broker")
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """For tests that start a ZooKeeper of their own."""
+    try:
+        find_java()
+        find_class_path()
+    except ZooKeeperMissingError as error:
+        give_up_without(str(error), "broker")
 
 
 @pytest.fixture(params=["memory", "sqlite", "zookeeper"])

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.log_cleaner import CleanerLimits
 from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.compaction.worker import messages
 from penstock.log.compaction.worker.messages import Lines
 from penstock.log.compaction.worker.process import find_command
 from penstock.log.partition_log import PartitionLog
+from penstock.processes.server_process import pause_process
 from tests.unit.log.compacted import COMPACTED, fill, latest, read_keyed
 from tests.unit.log.support import NOW, Disk
 
@@ -43,7 +44,7 @@ class Orphan:
             pipe.close()
 
     def stop(self) -> None:
-        self.process.send_signal(signal.SIGSTOP)
+        pause_process(self.process.pid)
 
     def go_on(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -128,7 +129,7 @@ def test_process_ends_when_its_broker_is_not_its_parent_any_more(tmp_path: Path)
 
 
 def test_process_imports_little_when_it_starts() -> None:
-    code = "import sys, penstock.log.compaction.worker.serving; print(*sys.modules)"
+    code = "import sys, penstock.log.compaction.worker.worker_process; print(*sys.modules)"
     imported = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     heavy = {"asyncio", "subprocess", "uvloop", "penstock.log.partition_log", "penstock.broker", "starlette", "typer"}
     assert heavy & set(imported) == set()

@@ -8,10 +8,10 @@ import urllib.request
 
 from penstock.client.connection import BlockingConnection
 from penstock.client.exchange import Exchange
-from penstock.proof.hostile.clients import HostileSocket, request_frame
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.testing.processes import find_free_port
+from proof.hostile.clients import HostileSocket, request_frame
 from tests.integration.conftest import StartBroker
 
 API_VERSIONS = request_frame(18, 0)

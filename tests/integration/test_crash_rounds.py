@@ -1,4 +1,4 @@
-"""kill -9 under load, again and again; see penstock.proof.crash.rounds for what runs and what is checked."""
+"""kill -9 under load, again and again; see proof.crash.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.crash.rounds import CrashRounds
 from penstock.testing.history import Outcome
+from proof.crash.rounds import CrashRounds
 
 
 def run_rounds(data_dir: Path, rounds: int) -> None:

@@ -1,4 +1,4 @@
-"""Files damaged in every way; see penstock.proof.damage.rounds for what runs and what is checked."""
+"""Files damaged in every way; see proof.damage.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.damage.rounds import DamageRounds
-from penstock.proof.frame import memory_directory
+from proof.damage.rounds import DamageRounds
+from proof.frame import memory_directory
 
 
 def run_cases(cases: int, seed: int, broker_share: float = 0.02) -> None:

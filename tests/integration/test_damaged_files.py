@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
 from penstock.log.formats import names
-from penstock.proof.crash.check import verify_files
 from penstock.testing.processes import BrokerProcess, ServerProcessError
+from proof.crash.check import verify_files
 from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read_topic, values
 from tests.integration.conftest import StartBroker
 

@@ -1,4 +1,4 @@
-"""Every file operation fails once; see penstock.proof.disk.rounds for what runs and what is checked."""
+"""Every file operation fails once; see proof.disk.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException
 
-from penstock.proof.disk.rounds import DiskRounds
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
+from proof.disk.rounds import DiskRounds
 from tests.clients.confluent import admin_of, create_topic, produce, producer_of, read_topic, values
 from tests.integration.served import served
 

@@ -1,4 +1,4 @@
-"""Copying in transactions under kill -9; see penstock.proof.crash.exactly_once for what runs and what is checked."""
+"""Copying in transactions under kill -9; see proof.crash.exactly_once for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.crash.exactly_once import ExactlyOnceRounds
+from proof.crash.exactly_once import ExactlyOnceRounds
 
 
 def run_rounds(data_dir: Path, rounds: int) -> None:

@@ -7,6 +7,7 @@ import errno
 import os
 import re
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -19,11 +20,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from penstock.client.connection import BlockingConnection
 from penstock.log.formats import names
-from penstock.proof.crash.check import verify_files
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.produce import PartitionProduceResponse
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from penstock.testing.processes import BrokerProcess, find_free_port
+from proof.crash.check import verify_files
 from tests.clients.confluent import admin_of, consumer_of, create_topic, produce, producer_of, read, read_topic, values
 from tests.clients.raw import wire as raw
 from tests.clients.support import eventually
@@ -108,6 +109,28 @@ class TestFullDisk:
         assert produce_raw(servers, on_small) == ErrorCode.NONE
         broker.terminate()
         assert verify_files([small_disk / "data" / f"{on_small}-0"]) == []
+
+    def test_commands_name_the_disk_and_what_to_do_when_it_is_full(
+        self, start_broker: StartBroker, small_disk: Path
+    ) -> None:
+        """`cluster status` advised to elect any replica, and `consume` said "no leaders found"."""
+        broker = start_broker(small_disk / "data")
+        servers = broker.bootstrap_servers
+        topic = create_topic(servers)
+        fill_until_refused(servers, topic, small_disk)
+
+        def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+            command = [sys.executable, "-m", "penstock", *arguments, "-b", servers]
+            return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+        status, consume = run("cluster", "status"), run("consume", topic, "--from", "beginning", "--exit")
+        assert (status.returncode, consume.returncode) == (1, 1)
+        for said in (status.stdout, consume.stderr):
+            assert re.search(rf"The disk of {small_disk}/data on broker 1 is \d+ % full, .* free; most room", said)
+            assert f"taken by {topic} (" in said
+            assert "Make room there, then restart the broker" in said
+        assert "elect any" not in status.stdout
+        assert consume.stderr.startswith(f"Error: {topic}-0: no broker leads the partition\n")
 
     def test_broker_ends_cleanly_when_its_only_disk_is_full(self, start_broker: StartBroker, small_disk: Path) -> None:
         broker = start_broker(small_disk / "data")

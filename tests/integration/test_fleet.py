@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.proof.fleet.client import Setting
-from penstock.proof.fleet.transactions import Habits, TransactionalSender
-from penstock.proof.history.run import BROKER_CONFIG, read_to_the_end
-from penstock.proof.recorder import Recorder
+from penstock.testing.fleet.client import Setting
+from penstock.testing.fleet.recorder import Recorder
+from penstock.testing.fleet.transactions import Habits, TransactionalSender
 from penstock.testing.history import Outcome
+from penstock.testing.history.run import read_to_the_end
 from penstock.testing.history_check import Expectations, check
 from penstock.testing.processes import BrokerProcess
+from proof.history.rounds import BROKER_CONFIG
 
 FATES = {
     "commit": Habits(commit=1, abort=0, leave=0, zombie=0, vanish=0, offsets=0.5),

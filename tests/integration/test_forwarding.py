@@ -20,10 +20,10 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from penstock.broker.forwarding.sending import Forwarding
-from penstock.broker.peers.connecting import connect_by_tcp
+from penstock.broker.forwarding.forwarder import Forwarding
 from penstock.broker.peers.controller import Controller
 from penstock.broker.peers.peers import Peers
+from penstock.broker.peers.tcp_connect import connect_by_tcp
 from penstock.client.security import ClientSecurity
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.clock import SystemClock
@@ -32,7 +32,7 @@ from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from penstock.server.assembling import Surroundings
+from penstock.server.assembly import Surroundings
 from penstock.server.broker_server import BrokerServer
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from tests.unit.broker.peers.pair import OverlaidMetadata, View
@@ -89,9 +89,9 @@ def test_client_administers_the_cluster_when_it_asks_a_broker_that_is_not_the_co
             def find(node_id: int) -> Endpoint | None:
                 return view.image.brokers[node_id].endpoint("PLAINTEXT")
 
-            peers = Peers(2, find, connect_by_tcp(ClientSecurity), Random(1))
+            peers = Peers(2, find, connect_by_tcp(ClientSecurity), Random(1).random)
             controller.has_peers = True
-            other.forwarding = Forwarding(Controller(2, peers, view), other.slices)
+            other.forwarding = Forwarding(Controller(2, peers, view, Random(1).random), other.slices)
             # The client is told of the second broker alone, so that it cannot go to the controller by itself.
             other.metadata = _only(other.metadata, 2)
             try:

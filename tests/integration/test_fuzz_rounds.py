@@ -1,4 +1,4 @@
-"""Mutated frames over every decoder and handler; see penstock.proof.fuzz.rounds for what runs and what is checked."""
+"""Mutated frames over every decoder and handler; see proof.fuzz.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from penstock.proof.fuzz.rounds import FuzzReport, run_fuzz
+from proof.fuzz.rounds import FuzzReport, run_fuzz
 
 
 def check(report: FuzzReport, frames: int) -> None:

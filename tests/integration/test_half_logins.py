@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from penstock.client.connection import BlockingConnection
-from penstock.proof.logins.broker import PASSWORD, USER, Issuer, login_settings
 from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_request_header
 from penstock.protocol.message import Message
@@ -22,6 +21,7 @@ from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from penstock.testing.processes import BrokerProcess, find_free_port
+from proof.logins.broker import PASSWORD, USER, Issuer, login_settings
 from tests.certificates import broker_settings, new_directory
 from tests.clients.support import PATIENCE_S, eventually
 from tests.unit.server.tls_harness import context_of

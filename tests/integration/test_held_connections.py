@@ -17,7 +17,7 @@ from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.security.tls.contexts import load_client, load_server
 from penstock.security.tls.settings import TlsSettings
-from penstock.server.net.admission import Admission, Verdict
+from penstock.server.net.admission import Admission, AdmissionVerdict
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.listener import KERNEL_TUNING, ConnectionLimits, TcpListener
 from penstock.server.net.tls_listener import TlsListener
@@ -34,7 +34,7 @@ A_LOT = 16 << 20
 class Late(Admission):
     """Everybody has come too early."""
 
-    def admit(self, listener: str, address: str, now_ms: int) -> Verdict:
+    def admit(self, listener: str, address: str, now_ms: int) -> AdmissionVerdict:
         return super().admit(listener, address, now_ms)._replace(wait_ms=HELD_MS)
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from penstock.proof.frame import main
-from penstock.proof.history.run import BROKER_CONFIG, HistoryRun, check_file
-from penstock.proof.kinds import KINDS
 from penstock.testing.history import Outcome, read_history, write_history
+from penstock.testing.history.__main__ import main as history_main
+from penstock.testing.history.run import HistoryRun, check_file
 from penstock.testing.history_check import check
 from penstock.testing.processes import BrokerProcess
+from proof.frame import main
+from proof.history.rounds import BROKER_CONFIG, Faults
+from proof.kinds import KINDS
 
 
 def run_history(directory: Path, seconds: float) -> Path:
@@ -20,7 +23,8 @@ def run_history(directory: Path, seconds: float) -> Path:
     seed = random.SystemRandom().randrange(2**32)
     print(f"history with seed {seed}")  # shown by pytest when the test fails
     with BrokerProcess(directory / "data", config=BROKER_CONFIG) as broker:
-        run = HistoryRun(broker.bootstrap_servers, seconds, seed, server=broker, say=print)
+        faults = Faults(broker, seed, say=print)
+        run = HistoryRun(broker.bootstrap_servers, seconds, seed, disturb=faults.inject)
         report = run.run()
     saved = directory / "history.jsonl"
     write_history(saved, run.operations, run.final)
@@ -57,12 +61,21 @@ def test_history_has_no_anomaly_when_the_broker_is_killed_and_paused_for_five_mi
     run_history(tmp_path, 300.0)
 
 
-def test_command_succeeds_when_the_broker_is_somebody_elses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    saved = tmp_path / "history.jsonl"
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "of the rounds": lambda arguments: main(KINDS, ["history", *arguments]),
+    "of the package": history_main,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_succeeds_when_the_broker_is_somebody_elses(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    saved, run = tmp_path / "history.jsonl", COMMANDS[command]
     with BrokerProcess(tmp_path / "data", config=BROKER_CONFIG) as broker:
         arguments = ["--bootstrap", broker.bootstrap_servers, "--seconds", "1", "--seed", "7", "--out", str(saved)]
-        assert main(KINDS, ["history", *arguments]) == 0
-    assert main(KINDS, ["history", "--check", str(saved)]) == 0
+        assert run(arguments) == 0
+    assert run(["--check", str(saved)]) == 0
     first, second, third = capsys.readouterr().out.splitlines()
     assert first == "seed 7"
     assert second.startswith("history: seed 7, ")

@@ -19,7 +19,6 @@ import pytest
 
 from penstock.client.connection import BlockingConnection
 from penstock.client.exchange import Exchange
-from penstock.proof.hostile.clients import HTTP_REQUEST, TLS_CLIENT_HELLO, GoodClient, HostileSocket, request_frame
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
@@ -34,6 +33,7 @@ from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequ
 from penstock.protocol.messages.sync_group import SyncGroupRequest
 from penstock.protocol.records import Record, build_batch
 from penstock.testing.processes import BrokerProcess, find_free_port
+from proof.hostile.clients import HTTP_REQUEST, TLS_CLIENT_HELLO, GoodClient, HostileSocket, request_frame
 
 MAX_FRAME = 100 * 1024 * 1024
 MEGABYTE = 1 << 20

@@ -1,4 +1,4 @@
-"""Hostile connections beside a good client; see penstock.proof.hostile.rounds for what runs and what is checked."""
+"""Hostile connections beside a good client; see proof.hostile.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.hostile.rounds import HostileRounds
+from proof.hostile.rounds import HostileRounds
 
 
 def run_rounds(scratch: Path, connections: int, seed: int) -> None:

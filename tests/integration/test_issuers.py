@@ -20,8 +20,8 @@ from penstock.client.connection import BlockingConnection
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from penstock.security.certificates.authority import Wanted
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.signing import Wanted
 from penstock.security.sasl.asking_issuers import MAX_BYTES, read_url
 from penstock.security.sasl.jwks import KeyNotFoundError, KeySource
 from tests.certificates import new_directory

@@ -1,4 +1,4 @@
-"""Mutated logins; see penstock.proof.logins.rounds for what runs and what is checked."""
+"""Mutated logins; see proof.logins.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from penstock.proof.logins.rounds import LoginReport, run_logins
+from proof.logins.rounds import LoginReport, run_logins
 
 
 def check(report: LoginReport, frames: int) -> None:

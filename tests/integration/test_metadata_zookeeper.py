@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from penstock.cluster.decisions.decision import NewTopic, TopicSelector
-from penstock.cluster.loading import load_image
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import Store
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -16,9 +16,10 @@ from penstock.testing.processes import ZooKeeperProcess
 from penstock.testing.tcp_proxy import TcpProxy
 from tests.integration.stores import Opener, zookeeper_opener
 from tests.integration.zookeeper import own_settings, settings_for
-from tests.unit.cluster.brokers import emptied, eventually, until
+from tests.unit.cluster.brokers import emptied
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
 from tests.unit.cluster.test_large_nodes import ACL_NODE, TOPIC, create_acls
+from tests.waiting import eventually, until
 
 
 async def joined(opener: Opener, node_id: int) -> tuple[Store, Metadata]:

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Message
 
-from penstock.proof.crash.check import verify_files
+from proof.crash.check import verify_files
 from tests.clients.confluent import create_topic, producer_of, read_topic
 from tests.clients.support import eventually
 from tests.integration.conftest import StartBroker

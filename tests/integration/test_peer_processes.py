@@ -15,13 +15,14 @@ from random import Random
 
 import pytest
 
-from penstock.broker.peers.connecting import connect_by_tcp
 from penstock.broker.peers.failure_detection import FailureDetector, Probe, probe_by_tcp
 from penstock.broker.peers.peers import Peers, PeerUnavailableError
-from penstock.client.reaching.socket_options import set_options
+from penstock.broker.peers.tcp_connect import connect_by_tcp
+from penstock.client.routes.socket_options import set_options
 from penstock.client.security import ClientSecurity
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.core.listeners import Endpoint
+from penstock.processes.server_process import pause_process
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 
 # A real broker in a process of its own, which says its port and serves until it is killed.
@@ -47,9 +48,9 @@ class Pair:
         self.process = process
         self.endpoint = Endpoint("PLAINTEXT", "localhost", port, "PLAINTEXT")
         self.image = MetadataImage("c", 1, 1, {2: BrokerRegistration(2, (self.endpoint,), epoch=7)})
-        self.peers = Peers(1, self.find, connect_by_tcp(ClientSecurity), Random(1))
+        self.peers = Peers(1, self.find, connect_by_tcp(ClientSecurity), Random(1).random)
         self.dead: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
-        self.detector = FailureDetector(1, self.peers, self.find, probe_by_tcp, self._report)
+        self.detector = FailureDetector(1, self.peers, self.find, probe_by_tcp, self._report, Random(1).random)
 
     def find(self, node_id: int) -> Endpoint | None:
         found = self.image.brokers.get(node_id)
@@ -101,7 +102,7 @@ def test_death_is_reported_when_the_process_is_killed(tmp_path: Path) -> None:
 def test_nothing_is_reported_when_the_process_is_paused(tmp_path: Path) -> None:
     async def scene(both: Pair) -> None:
         await both.watched()
-        os.kill(both.process.pid, signal.SIGSTOP)
+        pause_process(both.process.pid)
         # The kernel accepts for the process, and the request is not answered.
         assert await probe_by_tcp(both.endpoint) is Probe.ACCEPTED
         with pytest.raises(PeerUnavailableError):
@@ -118,7 +119,7 @@ def test_outstanding_request_fails_at_once_when_the_process_is_killed(tmp_path: 
         lost = asyncio.Event()
         both.peers.on_lost(lambda _: lost.set())
         await both.peers.ask(2, ListGroupsRequest(), timeout_s=30)
-        os.kill(both.process.pid, signal.SIGSTOP)
+        pause_process(both.process.pid)
         waiting = asyncio.ensure_future(both.peers.ask(2, ListGroupsRequest(), timeout_s=1_000))
         await asyncio.sleep(0.05)
         both.process.kill()

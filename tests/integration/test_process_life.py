@@ -13,8 +13,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from penstock.log.formats import names
-from penstock.proof.crash.check import verify_files
 from penstock.testing.processes import BrokerProcess
+from proof.crash.check import verify_files
 from tests.clients.confluent import consumer_of, create_topic, produce, producer_of, read, read_topic, values
 from tests.clients.support import eventually
 from tests.integration.conftest import StartBroker
@@ -149,12 +149,12 @@ class TestStoppedProcess:
         with consumer_of(broker.bootstrap_servers) as consumer:
             consumer.assign([TopicPartition("t", 0, 0)])
             assert values(read(consumer, 1)) == [b"before"]
-            broker.process.send_signal(signal.SIGSTOP)
+            broker.pause()
             try:
                 producer.produce("t", b"during")
                 assert producer.flush(1.0) == 1
             finally:
-                broker.process.send_signal(signal.SIGCONT)
+                broker.resume()
             assert producer.flush(20) == 0
             assert values(read(consumer, 1)) == [b"during"]
 
@@ -166,8 +166,8 @@ class TestStoppedProcess:
         with consumer_of(broker.bootstrap_servers, session_timeout_ms=500, heartbeat_interval_ms=100) as consumer:
             consumer.subscribe(["t"])
             eventually(lambda: consumer.poll(0.05) or consumer.assignment(), "an assignment")
-            broker.process.send_signal(signal.SIGSTOP)
+            broker.pause()
             time.sleep(1.0)
-            broker.process.send_signal(signal.SIGCONT)
+            broker.resume()
             produce(producer_of(broker.bootstrap_servers), "t", [b"after"])
             assert values(read(consumer, 1)) == [b"after"]

@@ -16,7 +16,6 @@ from penstock.client.exchange import Exchange
 from penstock.core.loops import new_event_loop
 from penstock.embedded import AsyncBroker, Broker
 from penstock.log.formats import names
-from penstock.proof.hostile.clients import HostileSocket
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -25,6 +24,7 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.protocol.records import Record, build_batch
 from penstock.testing.processes import BrokerProcess
+from proof.hostile.clients import HostileSocket
 from tests.integration.conftest import StartBroker
 
 FOREVER_MS = 2**31 - 1

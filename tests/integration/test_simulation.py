@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan, draw_plan
-from penstock.proof.simulation.run import run_schedules
-from penstock.proof.simulation.simulation import simulate
+from proof.simulation.plan import Fault, FaultKind, Mode, Plan, draw_plan
+from proof.simulation.run import run_schedules
+from proof.simulation.simulation import simulate
 
 # The first 25 have each kind of fault and of client. The first 100 have 121 pairs of the two, and the next hundred add
 # four.
@@ -65,8 +65,8 @@ def test_a_schedule_is_the_same_in_another_process_with_other_hashes(digests: di
     seeds = range(60, 72)
     here = [digests.get(seed) or simulate(draw_plan(seed)).digest for seed in seeds]
     program = (
-        "from penstock.proof.simulation.plan import draw_plan\n"
-        "from penstock.proof.simulation.simulation import simulate\n"
+        "from proof.simulation.plan import draw_plan\n"
+        "from proof.simulation.simulation import simulate\n"
         f"for seed in range({seeds.start}, {seeds.stop}): print(simulate(draw_plan(seed)).digest)\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}
@@ -93,7 +93,7 @@ def test_a_promise_that_is_broken_is_noticed_when_acknowledged_records_are_lost(
 
 def test_the_command_prints_seed_and_result_when_it_is_run() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.proof", "simulation", "--rounds", "2", "--seed", "7"],
+        [sys.executable, "-m", "proof", "simulation", "--rounds", "2", "--seed", "7"],
         capture_output=True,
         text=True,
         check=True,

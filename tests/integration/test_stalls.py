@@ -15,6 +15,7 @@ import pytest
 from bench.preload import preload_uniformly
 from penstock.core.loops import new_event_loop
 from penstock.core.metrics.counters import LoopMetrics
+from penstock.processes.server_process import pause_process
 from penstock.server.monitoring.watchdog import STOOD_STILL, Watchdog
 from penstock.testing.processes import find_free_port
 from tests.clients.confluent import admin_of, create_topic, produce, producer_of
@@ -105,7 +106,7 @@ def test_nobody_is_blamed_when_the_whole_process_stood_still() -> None:
         assert process.stdout is not None
         while process.stdout.readline() != "ready\n":
             assert process.poll() is None
-        process.send_signal(signal.SIGSTOP)
+        pause_process(process.pid)
         time.sleep(2)
         process.send_signal(signal.SIGCONT)
         lines = [process.stdout.readline()]

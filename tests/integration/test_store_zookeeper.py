@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -236,10 +235,10 @@ def test_session_goes_on_or_ends_and_the_store_works_when_a_stopped_server_conti
         async with opened(settings_for(own_server.connect)) as store:
             states = States(store)
             await store.create("/a")
-            own_server.process.send_signal(signal.SIGSTOP)
+            own_server.pause()
             assert await failed(store.compare_and_set("/a", b"x", 0)) is StoreErrorKind.OUTCOME_UNKNOWN
             await states.until(SUSPENDED)
-            own_server.process.send_signal(signal.SIGCONT)
+            own_server.resume()
             while states.seen[-1] is not CONNECTED:
                 await states.until(CONNECTED)
             await store.sync("/")
@@ -258,7 +257,7 @@ def test_store_can_be_closed_when_the_server_is_away(own_server: ZooKeeperProces
         if is_killed:
             own_server.kill()
         else:
-            own_server.process.send_signal(signal.SIGSTOP)
+            own_server.pause()
         await states.until(SUSPENDED)
         await store.close()
         assert await failed(store.read("/")) is StoreErrorKind.CLOSED

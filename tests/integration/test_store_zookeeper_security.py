@@ -20,7 +20,7 @@ from kazoo.exceptions import NoAuthError
 from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key
 from penstock.cluster.store import security_nodes, znodes
 from penstock.cluster.store.interface import Create, Store, StoreError
-from penstock.cluster.store.zookeeper.guarding import guard_ensemble
+from penstock.cluster.store.zookeeper.access_lists import guard_ensemble
 from penstock.cluster.store.zookeeper.server_version import Server, ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import SaslSettings, TlsSettings, ZooKeeperSettings
 from penstock.cluster.store.zookeeper.store import ZooKeeperStore

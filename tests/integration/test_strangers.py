@@ -17,7 +17,6 @@ from typing import Any, Self
 import pytest
 
 from penstock.client.connection import BlockingConnection
-from penstock.proof.hostile.clients import PATIENCE_S, GoodClient
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
@@ -29,6 +28,7 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.testing.processes import BrokerProcess, find_free_port
+from proof.hostile.clients import PATIENCE_S, GoodClient
 from tests.clients.raw.wire import build_batch
 from tests.clients.support import eventually
 
@@ -216,6 +216,27 @@ def test_members_of_the_consumer_protocol_are_bounded_when_their_ids_are_invente
     with target.stranger() as stranger:
         assert {each.error_code for each in stranger.ask(beats, 0)} == {ErrorCode.NONE}
     eventually(lambda: target.metric("penstock_group_pending_joins") <= OF_ALL, "a bounded number of members")
+
+
+def test_member_is_refused_when_the_members_of_its_group_would_say_too_much(target: Target) -> None:
+    def joining(size: int) -> list[Message]:
+        request = join("fat", 10_000)
+        request.protocols = [JoinGroupRequestProtocol(name="range", metadata=bytes(size))]
+        return [request]
+
+    names = [f"{number}".rjust(30_000, "x") for number in range(600)]
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="fat-848",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_names=names,
+        topic_partitions=[],
+    )
+    with target.stranger() as first, target.stranger() as second:
+        assert first.ask(joining(10_000_000), 3)[0].error_code == ErrorCode.NONE
+        assert second.ask(joining(7_000_000), 3)[0].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert second.ask([beat], 0)[0].error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
 
 # ------------------------------------------------------------------------------------------------------ producer ids

@@ -116,7 +116,7 @@ def test_error_names_the_extra_when_there_are_no_jars(tmp_path: Path) -> None:
         env=environment,
     )
     assert done.returncode == 1
-    assert "pip install 'penstock[spark]'" in done.stderr
+    assert "pip install 'penstock[cluster]'" in done.stderr
     assert "zookeeper.connect" in done.stderr
 
 
@@ -125,7 +125,7 @@ def test_error_names_the_extra_when_there_are_no_jars(tmp_path: Path) -> None:
     [
         (("--ensemble", "a:1:2,b:1"), "'b:1' is not HOST:PORT:PORT"),
         (("--ensemble", "a:1:2,b:1:2", "--id", "3"), "--id 3 is more than the 2 servers"),
-        (("--set", "tickTime"), "'tickTime' is not KEY=VALUE"),
+        (("--set", "tickTime"), "'tickTime' is not a setting"),
     ],
 )
 def test_options_are_refused_when_they_do_not_parse(tmp_path: Path, arguments: tuple[str, ...], expected: str) -> None:

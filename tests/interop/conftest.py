@@ -18,7 +18,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import ToolResult, run_command
-from apache_kafka.jars import compile_java, java_command
+from apache_kafka.jars import UNMEASURED_OPTIONS, compile_java, java_command
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 from tests.shared_brokers import SHARED_BROKER
@@ -56,7 +56,9 @@ class RunScenario(Protocol):
 
 @pytest.fixture(scope="session")
 def apache_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaNode]:
-    with ApacheKafkaNode(tmp_path_factory.mktemp("apache-kafka") / "node", config=BROKER_CONFIG) as node:
+    with ApacheKafkaNode(
+        tmp_path_factory.mktemp("apache-kafka") / "node", config=BROKER_CONFIG, options=UNMEASURED_OPTIONS
+    ) as node:
         yield node
 
 

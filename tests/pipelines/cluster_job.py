@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 
 from penstock.pipelines import Pipeline, Topic
-from penstock.pipelines.running.runner import Run, with_settings
-from penstock.pipelines.running.session import open_session
+from penstock.pipelines.runtime.runner import Run, with_settings
+from penstock.pipelines.runtime.spark.session import open_session
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import enrich, filter_rows, select
 from penstock.pipelines.steps.address_ranges import AddressRanges

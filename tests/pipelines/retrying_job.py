@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.topic_writing.rows import plan_columns
 from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TaskWrite
 from penstock.pipelines.topic_writing.write_options import parse_sink_options
@@ -22,7 +22,7 @@ from penstock.pipelines.topic_writing.write_options import parse_sink_options
 
 def main(bootstrap: str, topic: str) -> None:
     given = {"guarantee": "exactly-once", "queryId": topic, "batchId": "0", "sinkName": "retried", "topic": topic}
-    options = parse_sink_options({"kafka.bootstrap.servers": bootstrap} | given, Place.BATCH_WRITE)
+    options = parse_sink_options({"kafka.bootstrap.servers": bootstrap} | given, OptionScope.BATCH_WRITE)
     task = TaskWrite(options, plan_columns([("value", "string")], topic))
 
     def write_and_fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,7 +16,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.scan import TableScan, plan_tasks
 from tests.pipelines.topics import Topics
 
@@ -43,7 +43,7 @@ class TableTopics(Topics):
     def __init__(self, bootstrap: str, registry_url: str) -> None:
         super().__init__(bootstrap)
         self.registry = SchemaRegistryClient({"url": registry_url})
-        self.connection = Connection(bootstrap, registry=RegistryAddress.of({"schema.registry.url": registry_url}))
+        self.connection = KafkaConnection(bootstrap, registry=RegistryAddress.of({"schema.registry.url": registry_url}))
 
     def register(self, subject: str, schema: Mapping[str, Any]) -> int:
         return int(self.registry.register_schema(subject, Schema(json.dumps(schema), "AVRO")))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from penstock.proof.pipeline.spark_cluster import ENVIRONMENT, SPARK_HOME, SparkCluster
+from proof.pipeline.spark_cluster import ENVIRONMENT, SPARK_HOME, SparkCluster
 from tests.pipelines.committed import committed_values, make_topic, unique
 
 JOB = Path(__file__).with_name("cluster_job.py")

@@ -8,7 +8,7 @@ from typing import Literal
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
 from penstock.pipelines.topic_writing.rows import plan_columns
 from penstock.pipelines.topic_writing.task import TaskWrite, close_writers_here
@@ -20,7 +20,9 @@ NOBODY = "127.0.0.1:1"
 
 def writing_of(bootstrap: str, topic: str, query_id: str, batch_id: int, **options: str) -> TaskWrite:
     named = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "queryId": query_id, "batchId": str(batch_id)}
-    parsed = parse_sink_options({"guarantee": "exactly-once", "sinkName": "sink"} | named | options, Place.BATCH_WRITE)
+    parsed = parse_sink_options(
+        {"guarantee": "exactly-once", "sinkName": "sink"} | named | options, OptionScope.BATCH_WRITE
+    )
     return TaskWrite(parsed, plan_columns([("value", "string")], topic))
 
 
@@ -61,3 +63,14 @@ def test_a_batch_is_tried_once_when_no_further_attempt_can_help(
     close_writers_here(newer.options)
     assert "trying again" not in caplog.text
     assert committed_values(bootstrap, topic) == ["a"]
+
+
+def test_a_batch_that_comes_again_is_not_written_twice_when_rows_choose_their_topics(bootstrap: str) -> None:
+    own, chosen, query_id = make_topic(bootstrap, "own"), make_topic(bootstrap, "chosen"), unique("query")
+    options = writing_of(bootstrap, own, query_id, 0).options
+    write = TaskWrite(options, plan_columns([("value", "string"), ("topic", "string")], None))
+    batch = [pa.RecordBatch.from_pydict({"value": ["a", "b"], "topic": [chosen, own]})]
+    for _ in range(2):
+        write.write_here(batch)
+        close_writers_here(options)  # another driver knows what the broker has alone
+    assert (committed_values(bootstrap, chosen), committed_values(bootstrap, own)) == (["a"], ["b"])

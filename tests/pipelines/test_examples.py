@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.pipelines import Batch
-from penstock.pipelines.running.loading import load_pipeline
-from penstock.pipelines.running.planning import sinks_of
-from penstock.pipelines.running.runner import Run
+from penstock.pipelines.runtime.pipeline_loader import load_pipeline
+from penstock.pipelines.runtime.query_plan import sinks_of
+from penstock.pipelines.runtime.runner import Run
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
 from tests.pipelines.schema_writers import OrderWriter, read_value
 

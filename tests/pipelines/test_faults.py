@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines import Branch, Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.running.runner import Run
+from penstock.pipelines.runtime.runner import Run
 from penstock.pipelines.sinks.hive import HiveTable
 from penstock.pipelines.sinks.sql import SqlTable
 from penstock.pipelines.sinks.sql_writing.database import engine_for

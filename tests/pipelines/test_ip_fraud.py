@@ -10,12 +10,12 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from demo import make_pipeline
 from demo_books import Entry, Places, check_books, read_books, read_topic
 from demo_lines import Kind
 from demo_run import Demo, Traffic
+from demo_show import make_pipeline
 from penstock.pipelines.jobs.ip_fraud import default_ranges
-from penstock.pipelines.running.runner import groups_of
+from penstock.pipelines.runtime.runner import groups_of
 from penstock.pipelines.steps.address_ranges import AddressRanges
 from tests.pipelines.committed import unique
 

@@ -145,7 +145,7 @@ def test_pipelines_are_listed_and_drawn_when_asked_for(tmp_path: Path) -> None:
         (("run", "nowhere.py"), "there is no file nowhere.py"),
         (("describe", "json"), "json has no pipeline"),
         (("describe", IP_FRAUD, "--set", "windo=1"), "Did you mean window?"),
-        (("describe", IP_FRAUD, "--set", "window"), "--set takes KEY=VALUE"),
+        (("describe", IP_FRAUD, "--set", "window"), "'window' is not a setting"),
         (("describe", IP_FRAUD, "--set", "ranges=/nowhere"), "the ranges cannot be read"),
     ],
 )
@@ -158,13 +158,15 @@ def test_it_says_what_is_wrong_when_a_pipeline_cannot_be_found_or_set(
     assert "Traceback" not in answer.stderr
 
 
-def test_what_java_says_is_shown_when_it_cannot_start(tmp_path: Path) -> None:
-    answer = penstock("run", IP_FRAUD, directory=tmp_path, SPARK_SUBMIT_OPTS="-Xss1k")
+def test_the_log_has_what_java_says_when_it_cannot_start(bootstrap: str, tmp_path: Path) -> None:
+    lines, log = make_topic(bootstrap, "lines"), tmp_path / "spark.log"
+    sets = ["--set", f"source={lines}", "--set", f"bootstrap_servers={bootstrap}"]
+    known = {"SPARK_SUBMIT_OPTS": "-Xss1k", "PENSTOCK_SPARK_LOG": str(log)}
+    answer = penstock("run", WORD_COUNT, *sets, directory=tmp_path, **known)
     assert answer.returncode == 1
-    assert "Could not create the Java Virtual Machine" in answer.stderr
-    assert "Spark's Java process did not start" in answer.stderr
-    assert "Traceback" not in answer.stderr
-    assert "starting Spark" in answer.stdout
+    assert answer.stderr == f"Error: Spark's Java process did not start\nWhat Spark said is in {log}\n"
+    assert answer.stdout == "starting Spark ...\n"
+    assert "Could not create the Java Virtual Machine" in log.read_text()
 
 
 def test_the_checkpoint_is_gone_when_a_pipeline_is_reset(bootstrap: str, tmp_path: Path) -> None:

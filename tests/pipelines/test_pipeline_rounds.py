@@ -1,4 +1,4 @@
-"""Pipelines under kill -9; see penstock.proof.pipeline.rounds for what runs and what is checked."""
+"""Pipelines under kill -9; see proof.pipeline.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.pipeline.check import compare
-from penstock.proof.pipeline.rounds import PipelineRounds, plan_kills
+from proof.pipeline.check import compare
+from proof.pipeline.rounds import Kill, PipelineRounds, plan_kills
+
+VICTIMS = {"broker", "worker", "workers", "driver"}
 
 
 def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False, brokers: int = 1) -> None:
@@ -19,17 +21,18 @@ def run_rounds(directory: Path, kills: int, *, uses_cluster: bool = False, broke
     print(report)
     assert report.is_sound, str(report)
     assert sum(report.kills.values()) == kills
+    assert set(report.kills) == VICTIMS
     assert report.batches > kills // 4
 
 
-# Five kills of the broker, six of workers and the last one of the driver. Half of them come within a batch and half of
-# them after one, so each victim dies at either moment, and a driver takes up what another has begun. Which moment
+# The fewest that have every kind of kill: two of the broker and two of workers, one of each when a batch has ended and
+# one whatever was reached, and the last one of the driver, so that another takes up what it has begun. Which moment
 # within a batch it is, more kills would try: the soak has them.
-SHORT_KILLS = 12
+SHORT_KILLS = 5
 
 
 @pytest.mark.timeout(900)
-def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_twelve_times(tmp_path: Path) -> None:
+def test_each_record_is_there_once_when_broker_workers_and_driver_are_killed_five_times(tmp_path: Path) -> None:
     run_rounds(tmp_path / "rounds", SHORT_KILLS)
 
 
@@ -50,9 +53,18 @@ def test_each_record_is_there_once_when_any_of_three_brokers_is_killed_too_100_t
 
 def test_kills_are_mostly_of_broker_and_workers_when_they_are_planned() -> None:
     planned = plan_kills(30, random.Random(1))
-    assert Counter(planned) == {"driver": 2, "broker": 14, "worker": 14}
-    assert planned[-1] == "driver"
+    assert Counter(kill.victim for kill in planned) == {"driver": 2, "broker": 14, "worker": 7, "workers": 7}
+    assert {Kill(victim, moment) for victim in VICTIMS for moment in (True, False)} == set(planned)
+    assert planned[-1].victim == "driver"
     assert planned == plan_kills(30, random.Random(1)) != plan_kills(30, random.Random(2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_kind_of_kill_comes_when_there_are_as_few_as_in_the_short_rounds(seed: int) -> None:
+    planned = plan_kills(SHORT_KILLS, random.Random(seed))
+    assert {kill.victim for kill in planned} == VICTIMS
+    assert {Kill("broker", True), Kill("broker", False)} < set(planned)
+    assert {kill.is_after_batch for kill in planned if kill.victim in ("worker", "workers")} == {True, False}
 
 
 def test_differences_are_told_when_records_are_lost_doubled_or_strange() -> None:

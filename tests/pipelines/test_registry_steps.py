@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 import penstock
 from penstock.pipelines import Branch, Pipeline, Settings, Step, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.running.renewing import state_of
-from penstock.pipelines.running.runner import Run
+from penstock.pipelines.runtime.runner import Run
+from penstock.pipelines.runtime.step_renewal import state_of
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import RegistryKey, filter_rows, from_registry, select, to_registry
 from tests.clients.seen_runs import wait_until

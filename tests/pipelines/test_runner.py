@@ -18,8 +18,8 @@ from pyspark.sql import functions as F
 
 from penstock.pipelines import Batch, Branch, Pipeline, Settings, Sink, Topic
 from penstock.pipelines.errors import BatchError, PipelineError
-from penstock.pipelines.running.reset import forget_progress
-from penstock.pipelines.running.runner import Run, groups_of
+from penstock.pipelines.runtime.reset import forget_progress
+from penstock.pipelines.runtime.runner import Run, groups_of
 from penstock.pipelines.sinks.topic import ALL_AS_JSON, TopicSettings, TopicSink
 from penstock.pipelines.spark_settings import ADAPTIVE
 from penstock.pipelines.steps import parse_json

@@ -16,10 +16,10 @@ import penstock
 from penstock.client.addresses import parse_servers
 from penstock.client.connection import BlockingConnection
 from penstock.client.security import client_security
-from penstock.client.versioned import VersionedClient
+from penstock.client.versioned_client import VersionedClient
 from penstock.core.properties import read_properties
-from penstock.pipelines.running.loading import load_pipeline
-from penstock.pipelines.running.runner import Run
+from penstock.pipelines.runtime.pipeline_loader import load_pipeline
+from penstock.pipelines.runtime.runner import Run
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from tests.clients.cli_runner import Cli
 from tests.clients.support import eventually, is_cut_off

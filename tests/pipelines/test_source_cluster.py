@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.cluster import SourceCluster
 from penstock.testing.processes import BrokerProcess
 from tests.pipelines.committed import make_topic, produce
 
@@ -32,7 +32,7 @@ def place(broker: BrokerProcess) -> TopicPartition:
 def test_offsets_are_right_when_the_broker_was_killed_and_comes_back(
     broker: BrokerProcess, place: TopicPartition, away_s: float
 ) -> None:
-    cluster = Cluster({"bootstrap.servers": broker.bootstrap_servers})
+    cluster = SourceCluster({"bootstrap.servers": broker.bootstrap_servers})
     assert cluster.latest([place]) == {place: 3}
     for _ in range(3):
         broker.kill()
@@ -46,7 +46,7 @@ def test_offsets_are_right_when_the_broker_was_killed_and_comes_back(
 
 
 def test_a_partition_is_left_out_when_its_topic_is_gone(broker: BrokerProcess, place: TopicPartition) -> None:
-    cluster = Cluster({"bootstrap.servers": broker.bootstrap_servers})
+    cluster = SourceCluster({"bootstrap.servers": broker.bootstrap_servers})
     gone = TopicPartition("gone", 0)
     assert cluster.latest([gone]) == {}
     assert cluster.latest([place, gone]) == {place: 3}

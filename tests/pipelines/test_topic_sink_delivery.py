@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing.delivery import Sender
 from penstock.pipelines.topic_writing.errors import WriteError
@@ -24,7 +24,7 @@ def open_sender(bootstrap: str, **settings: str) -> Sender:
     """`settings` has `_` for `.`."""
     given = {"kafka.bootstrap.servers": bootstrap}
     given |= {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
-    options = parse_sink_options(given, Place.BATCH_WRITE)
+    options = parse_sink_options(given, OptionScope.BATCH_WRITE)
     return Sender.open(options.settings, options.message_timeout_s)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.topic_writing import clients
 from penstock.pipelines.topic_writing.errors import ColumnError, WriteError
 from penstock.pipelines.topic_writing.librdkafka import RawProducer
@@ -29,7 +29,7 @@ class Bench:
         self.query_id = unique("query")
         given = {"kafka.bootstrap.servers": bootstrap, "topic": self.topic}
         given |= {f"kafka.{name.replace('_', '.')}": value for name, value in settings.items()}
-        self.options: SinkOptions = parse_sink_options(given, Place.STREAM_WRITE)
+        self.options: SinkOptions = parse_sink_options(given, OptionScope.STREAM_WRITE)
         self.plan: ColumnPlan = plan_columns([("value", "string")], self.topic)
 
     def work(self, batch_id: int, task: int = 0, tasks: int | None = 2) -> TaskOfBatch:
@@ -125,7 +125,7 @@ def test_a_transaction_is_given_up_and_named_when_one_record_is_too_large(bootst
 
 
 def test_a_task_without_rows_asks_no_broker_when_it_is_written(bench: Bench) -> None:
-    nowhere = parse_sink_options({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}, Place.STREAM_WRITE)
+    nowhere = parse_sink_options({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}, OptionScope.STREAM_WRITE)
     assert write_once(iter([rows(), rows()]), bench.plan, nowhere, bench.work(0)) == 0
     assert write_once(iter([]), bench.plan, nowhere, bench.work(0)) == 0
 

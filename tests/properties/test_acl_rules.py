@@ -131,6 +131,24 @@ def test_an_index_that_follows_another_decides_as_a_new_one(before: Acls, after:
     assert followed.count == sum(map(len, kept.values()))
 
 
+@given(acl_maps, st.lists(st.tuples(patterns, st.lists(entries, max_size=2), st.integers(0, 3)), max_size=8), questions)
+def test_an_index_that_has_followed_many_changes_decides_as_a_new_one(
+    acls: Acls, changes: list[tuple[ResourcePattern, list[AclEntry], int]], asked: Asked
+) -> None:
+    """Rules come at the end and go anywhere, and what stays is the same object: so images are."""
+    index = AclIndex(acls)
+    for pattern, added, place in changes:
+        present = acls.get(pattern, ())
+        left = (*present[:place], *present[place + 1 :], *(each for each in added if each not in present))
+        acls = acls | {pattern: left}
+        if not left:
+            del acls[pattern]
+        index = AclIndex(acls, index)
+        assert index.find(asked) == AclIndex(acls).find(asked)
+        assert (index.find_anywhere(asked)[0] is None) is (AclIndex(acls).find_anywhere(asked)[0] is None)
+        assert index.count == sum(map(len, acls.values()))
+
+
 @given(acl_maps, questions)
 def test_the_rule_that_is_named_is_one_that_applies(acls: Acls, asked: Asked) -> None:
     acl, _ = AclIndex(acls).find(asked)

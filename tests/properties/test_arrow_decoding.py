@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.batches.fetched import Section, find_batches, open_sections
+from penstock.client.batches.fetched_batches import Section, find_batches, open_sections
 from penstock.core.types import TopicPartition
 from penstock.embedded import Broker
 from penstock.pipelines.source.brokers import brokers_of
 from penstock.pipelines.source.decoding import Parts, decode_sections
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.read_options import FetchOptions
-from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range
 from penstock.protocol import batch as batches
 from penstock.protocol.compression import Codec

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits, CleaningOutcome, CleaningRequest
+from penstock.log.compaction.log_cleaner import CleanerLimits, CleaningOutcome, CleaningRequest
 from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.compaction.worker.process import CleanerProcess, find_command
 from penstock.log.formats import names

@@ -7,7 +7,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.batches.building import NewRecord, Sequenced, finish_batch, prepare_batch
+from penstock.client.batches.batch_builder import NewRecord, Sequenced, finish_batch, prepare_batch
 from penstock.protocol.batch import HEADER_SIZE, read_header
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError

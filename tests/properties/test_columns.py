@@ -17,8 +17,8 @@ from penstock.schemas.parsing import parse
 from penstock.schemas.protobuf.schema import ProtobufSchema
 from penstock.schemas.schema import Policy, SchemaType
 from penstock.serdes.codec import Codec
+from penstock.serdes.columns.avro.column_types import column_of
 from penstock.serdes.columns.avro.decoder import AvroColumns
-from penstock.serdes.columns.avro.making import column_of
 from penstock.serdes.columns.avro.scalars import Column
 from penstock.serdes.columns.decoding import decode_batch
 from penstock.serdes.columns.protobuf import ProtobufColumns

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 from penstock.schemas.parsing import parse
 from penstock.schemas.protobuf.schema import ProtobufSchema
 from penstock.schemas.schema import SchemaType
-from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.row_cursors import RowCursors
 from penstock.serdes.columns.decoding import Columns, decode_batch
 from penstock.serdes.columns.payloads import read_frames
 from penstock.serdes.columns.protobuf import ProtobufColumns
-from penstock.serdes.columns.protobuf.making import message_kind
+from penstock.serdes.columns.protobuf.message_kinds import message_kind
 from penstock.serdes.framing import prefix
 
 _SEEDS = st.integers(0, 2**32)
@@ -395,9 +395,9 @@ def test_no_row_leaves_lockstep_when_it_is_as_written(seed: int) -> None:
     payloads = [drawing.fill(kind()).SerializePartialToString() for _ in range(150)]
     payloads = [each + b"\xf8\x07\x05" * (row % 3) for row, each in enumerate(payloads)]
     framed = read_frames(pa.array([prefix(1) + payload for payload in payloads], pa.binary())).payloads
-    lanes = Lanes.of(framed)
-    message_kind(kind.DESCRIPTOR).make(lanes, np.zeros(0, dtype=np.uint64))
-    assert not lanes.failed.any()
+    cursors = RowCursors.of(framed)
+    message_kind(kind.DESCRIPTOR).make(cursors, np.zeros(0, dtype=np.uint64))
+    assert not cursors.failed.any()
 
 
 @given(_SEEDS)

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.log_cleaner import CleanerLimits
 from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.compaction.offset_map import ENTRY_BYTES
 from penstock.log.partition_log import PartitionLog

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from penstock.pipelines.payloads.decoding import open_decoder
 from penstock.pipelines.payloads.formats import json_format
 from penstock.pipelines.payloads.spark_types import spark_type
-from penstock.pipelines.tables.inferring import infer_type
+from penstock.pipelines.tables.type_inference import infer_type
 
 NAMES = st.sampled_from(["a", "b", "c", "ä", "A", ""])
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)

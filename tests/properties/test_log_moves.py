@@ -12,8 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.log.copying.steps import Step
 from penstock.log.directories.log_move import LogMove, Pause
+from penstock.log.replica_copies.steps import CopyStep
 from tests.unit.log.moving_rig import A, B, MovingDisk
 from tests.unit.log.support import NOW, SMALL, append, batch, read_all
 
@@ -28,8 +28,8 @@ class MoveModel(RuleBasedStateMachine):
         self.counter = 0
         self.epoch = 0
         self.move: LogMove | None = None
-        self.steps: Iterator[Step | Pause] = iter(())
-        self.pending: Step | None = None
+        self.steps: Iterator[CopyStep | Pause] = iter(())
+        self.pending: CopyStep | None = None
         # A power failure may bring back what was cut off since the last flush, as of any log.
         self.is_cut_durable = True
         self.append_records(1, False)
@@ -103,7 +103,7 @@ class MoveModel(RuleBasedStateMachine):
         step = next(self.steps, None)
         if step is None:
             self.move = None
-        elif isinstance(step, Step):
+        elif isinstance(step, CopyStep):
             self.pending = step
 
     @rule()

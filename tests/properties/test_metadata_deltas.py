@@ -13,8 +13,8 @@ from penstock.cluster.deltas.delta import Delta, Replay, difference, replay
 from penstock.cluster.deltas.encoding import decode_delta, encode_delta
 from penstock.cluster.deltas.nodes import write_operations
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.levels import SECURITY_LEVEL, SNAPSHOT_LEVEL
-from penstock.cluster.loading import load_image
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store
 from penstock.cluster.store.memory import MemoryStore

@@ -10,9 +10,9 @@ from itertools import pairwise
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from penstock.cluster.controller.writer import Change, Writer
+from penstock.cluster.controller.writer import PreparedChange, Writer
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.loading import load
+from penstock.cluster.image_loader import load
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Check, Operation, Result, StoreError, StoreErrorKind, TransactionLimit
 from penstock.cluster.store.memory import MemoryStore
@@ -33,7 +33,7 @@ class CrashingStore(MemoryStore):
 SMALL_DELTAS = 8_192 + 500
 
 
-def _planned(writer: Writer, old: MetadataImage, new: MetadataImage) -> Sequence[Change]:
+def _planned(writer: Writer, old: MetadataImage, new: MetadataImage) -> Sequence[PreparedChange]:
     try:
         return writer.plan(old, new)
     except StoreError:

@@ -8,13 +8,14 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.batches.building import NewRecord, prepare_batch
+from penstock.client.batch_producer import BatchProducer, PartOutcome
+from penstock.client.batches.batch_builder import NewRecord, prepare_batch
 from penstock.client.brokers import Brokers
-from penstock.client.producing import BatchProducer, PartOutcome
-from penstock.client.writing.outcomes import Appended
-from penstock.client.writing.partition_writer import Batch, PartitionWriter
+from penstock.client.partition_writes.outcomes import Appended
+from penstock.client.partition_writes.partition_writer import PartitionWriter, ProducerBatch
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.client.partition_model import Fault, PartitionModel, run_in_virtual_time
+from tests.own_time import run_in_own_time
+from tests.unit.client.partition_model import Fault, PartitionModel
 
 # Others lose what the broker knew: no producer can be exact after these.
 HARMLESS = [fault for fault in Fault if fault not in (Fault.FORGETS, Fault.LOSES_RECORDS)]
@@ -29,7 +30,7 @@ async def produce_all(
     calls = []
     for index, values in enumerate(batches):
         prepared = prepare_batch([NewRecord(value=value) for value in values], 0)
-        batch = Batch(loop.create_future(), loop.time() + patience_s, prepared)
+        batch = ProducerBatch(loop.create_future(), loop.time() + patience_s, prepared)
         calls.append(batch.done)
         writer.add(batch)
         if gaps[index % len(gaps)]:
@@ -53,7 +54,7 @@ def test_confirmed_batches_are_there_once_and_in_order_when_connections_and_brok
     batches = [[b"%d-%d" % (index, each) for each in range(size)] for index, size in enumerate(sizes)]
     batches = [values or [b"too large"] for values in batches]
     partition = PartitionModel(faults)
-    outcomes = run_in_virtual_time(produce_all(partition, batches, patience_s, gaps))
+    outcomes = run_in_own_time(produce_all(partition, batches, patience_s, gaps))
 
     assert len(set(partition.log)) == len(partition.log), "a record is there twice"
     confirmed = []
@@ -75,21 +76,21 @@ def test_all_is_confirmed_when_there_is_time_enough() -> None:
     faults = [fault for fault in HARMLESS if fault is not Fault.FENCES] * 3
     batches = [[b"%d" % index] for index in range(40)]
     partition = PartitionModel(faults)
-    outcomes = run_in_virtual_time(produce_all(partition, batches, 10_000.0, [False]))
+    outcomes = run_in_own_time(produce_all(partition, batches, 10_000.0, [False]))
     assert all(isinstance(outcome, Appended) for outcome in outcomes)
     assert partition.log == [values[0] for values in batches]
 
 
 def test_batch_is_written_under_a_new_producer_id_when_the_broker_knows_nothing_of_the_old_one() -> None:
     partition = PartitionModel([Fault.NONE, Fault.NONE, Fault.FORGETS])
-    outcomes = run_in_virtual_time(produce_all(partition, [[b"a"], [b"b"], [b"c"], [b"d"]], 10.0, [False]))
+    outcomes = run_in_own_time(produce_all(partition, [[b"a"], [b"b"], [b"c"], [b"d"]], 10.0, [False]))
     assert [type(outcome) for outcome in outcomes] == [Appended] * 4
     assert partition.log == [b"a", b"b", b"c", b"d"]
 
 
 def test_one_batch_fails_and_the_next_is_written_when_the_broker_has_lost_what_it_confirmed() -> None:
     partition = PartitionModel([Fault.NONE, Fault.NONE, Fault.LOSES_RECORDS])
-    outcomes = run_in_virtual_time(produce_all(partition, [[b"a"], [b"b"], [b"c"], [b"d"]], 10.0, [True]))
+    outcomes = run_in_own_time(produce_all(partition, [[b"a"], [b"b"], [b"c"], [b"d"]], 10.0, [True]))
     assert isinstance(outcomes[2], ApiError)
     assert outcomes[2].code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert partition.log == [b"a", b"d"]
@@ -97,7 +98,7 @@ def test_one_batch_fails_and_the_next_is_written_when_the_broker_has_lost_what_i
 
 def test_one_batch_fails_and_the_next_is_written_when_the_producer_was_fenced() -> None:
     partition = PartitionModel([Fault.NONE, Fault.FENCES])
-    outcomes = run_in_virtual_time(produce_all(partition, [[b"a"], [b"b"], [b"c"]], 10.0, [False]))
+    outcomes = run_in_own_time(produce_all(partition, [[b"a"], [b"b"], [b"c"]], 10.0, [False]))
     assert isinstance(outcomes[1], ApiError)
     assert outcomes[1].code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert partition.log == [b"a", b"c"]
@@ -137,7 +138,7 @@ def test_all_but_the_bad_parts_are_there_in_the_order_of_the_calls_when_batches_
 ) -> None:
     named = name_parts(calls)
     partition = PartitionModel()
-    outcomes = run_in_virtual_time(produce_parts(partition, named, 10_000.0))
+    outcomes = run_in_own_time(produce_parts(partition, named, 10_000.0))
     assert partition.log == [value for parts in named for part in parts for value in part if value != BAD]
     for parts, found in zip(named, outcomes, strict=True):
         for part, outcome in zip(parts, found, strict=True):
@@ -159,7 +160,7 @@ def test_confirmed_parts_are_there_once_and_in_order_when_connections_and_broker
 ) -> None:
     named = name_parts(calls)
     partition = PartitionModel(faults)
-    outcomes = run_in_virtual_time(produce_parts(partition, named, patience_s))
+    outcomes = run_in_own_time(produce_parts(partition, named, patience_s))
     assert len(set(partition.log)) == len(partition.log), "a record is there twice"
     confirmed = []
     for parts, found in zip(named, outcomes, strict=True):

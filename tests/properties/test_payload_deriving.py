@@ -18,14 +18,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import types as spark
 
-from penstock.pipelines.payloads.deriving import arrow_type, check_fits, derive_schema
+from penstock.pipelines.payloads.schema_derivation import arrow_type, check_fits, derive_schema
 from penstock.schemas.avro.schema import AvroSchema
 from penstock.schemas.parsing import parse
 from penstock.schemas.protobuf.schema import ProtobufSchema
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.columns.avro.decoder import AvroColumns
 from penstock.serdes.columns.decoding import decode_batch
-from penstock.serdes.columns.encoding.opening import open_encoding
+from penstock.serdes.columns.encoding.open_encoding import open_encoding
 from penstock.serdes.framing import prefix
 
 _QUICK = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))

@@ -14,7 +14,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.replicas.followed import Answer, Followed
+from penstock.broker.replicas.followed_partition import Followed, FollowerFetchOutcome
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ApiError
@@ -80,8 +80,8 @@ class Schedule:
         )
         response = await self.cluster.nodes[state.leader].ask(request, 18)
         answer = followed.take(response.responses[0].partitions[0], NOW)
-        assert answer in (Answer.TAKEN, Answer.CUT, Answer.LATER)
-        if answer is Answer.CUT:
+        assert answer in (FollowerFetchOutcome.TAKEN, FollowerFetchOutcome.CUT, FollowerFetchOutcome.LATER)
+        if answer is FollowerFetchOutcome.CUT:
             # As in the fetcher: something is gone, the next fetch asks from the new end, and the files that are out of
             # use are removed while it is under way.
             assert followed.sent != followed.position

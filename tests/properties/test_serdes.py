@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.client.registry import NewSchema
 from penstock.serdes.codec import Codec
-from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.compilation import CodecOptions, compile_codec
 from penstock.serdes.errors import FramingError, PayloadError
 from tests.properties import test_schemas_avro, test_schemas_json, test_schemas_protobuf
 

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 )
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.tables.bounds import AnyOf, Times, bounds_of, plan_reads
 from penstock.pipelines.tables.ends import Seen
 

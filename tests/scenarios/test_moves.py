@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from penstock.proof.simulation.cluster.moves import MOVES, Case, Kill, run_case, run_moves, simulate_move
+from proof.simulation.cluster.moves import MOVES, Case, Kill, run_case, run_moves, simulate_move
 
 SEED = 1
 # Of all kills of a move: one in so many.

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
-from penstock.proof.simulation.run import explain
-from penstock.proof.simulation.simulation import simulate
+from proof.simulation.plan import Fault, FaultKind, Mode, Plan
+from proof.simulation.run import explain
+from proof.simulation.simulation import simulate
 
 SCENARIOS = {
     # A segment was flushed to its end and sealed after that: nothing synced its index of aborted transactions any more,

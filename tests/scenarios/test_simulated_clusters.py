@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.simulation.plan import Fault, FaultKind, Mode, Plan
-from penstock.proof.simulation.run import explain
-from penstock.proof.simulation.simulation import simulate
+from proof.simulation.plan import Fault, FaultKind, Mode, Plan
+from proof.simulation.run import explain
+from proof.simulation.simulation import simulate
 
 SCENARIOS = {
     # The power failed after a roll and took the whole segment before it, but spared the next one. Recovery took that

@@ -16,7 +16,7 @@ def test_modules_that_few_brokers_need_are_left_alone_when_a_broker_is_made() ->
 
 
 def test_modules_for_several_brokers_are_left_alone_when_a_broker_is_alone() -> None:
-    unwanted = ("kazoo", "penstock.broker.neighbours", "penstock.broker.replicas", "penstock.broker.peers.peers")
+    unwanted = ("kazoo", "penstock.broker.cluster_links", "penstock.broker.replicas", "penstock.broker.peers.peers")
     code = (
         "import sys, penstock\n"
         "with penstock.Broker(): pass\n"

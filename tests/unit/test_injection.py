@@ -33,15 +33,16 @@ SYSTEM = {"time": TIME, **CHANCE}
 # Where the system is asked, and why there.
 EDGES = {
     "core/clock.py": "the clock itself",
+    "core/guardian.py": "waits for real processes; the simulation has none",
     "core/socket_deadline.py": "how long a socket of a thread has been waited for; the simulation has no socket",
     "core/types.py": "the defaults of new_topic_id and new_uuid, for tools and tests; the broker hands in its own",
     "cluster/store/sqlite.py": "the name of a session; a file outlives the process, and the simulation has no file",
     "cluster/metadata.py": "the default of Metadata.open, for tests; the broker hands in its own",
     "broker/upkeep/compaction_pacing.py": "the stopwatch itself",
     "broker/partitions/flusher.py": "how long an fsync took, in a metric alone",
-    "log/formats/names.py": "the suffix of a directory that waits for its deletion; nothing else depends on it",
+    "log/formats/names.py": "suffixes of directories to be deleted, and of marks; nothing else depends on them",
     "log/compaction/worker/process.py": "waits for a real process; the simulation has none",
-    "log/compaction/worker/serving.py": "is that process",
+    "log/compaction/worker/worker_process.py": "is that process",
     "server/broker_server.py": "the composition root",
     "server/monitoring/security.py": "the secret under which HTTP logins are remembered; the simulation has no HTTP",
     "server/monitoring/watchdog.py": "looks at the loop from another thread, in real time",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[2] / "src"
+REPOSITORY = Path(__file__).parents[2]
+SOURCES = ("src", "proof")
 LEVELS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 # A rate-limited line has its key and its level first, a coordinator's notice its level.
 MESSAGE_AT = {"once_per": 2, "tell_operator": 1}
@@ -54,8 +55,9 @@ def test_call_is_found_when_its_message_is_not_constant(line: str) -> None:
 
 def test_every_message_is_constant_when_the_source_is_read() -> None:
     found = [
-        f"{path.relative_to(SOURCES)}:{line}"
-        for path in sorted(SOURCES.rglob("*.py"))
+        f"{path.relative_to(REPOSITORY)}:{line}"
+        for folder in SOURCES
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
         for line in violations(path.read_text(encoding="utf-8"))
     ]
     assert found == []

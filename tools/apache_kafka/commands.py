@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from apache_kafka.jars import TOOL_OPTIONS, class_archive, java_command
+from apache_kafka.tool_server import ToolServer
 
 # Script name -> the class that it starts.
 COMMANDS = {
@@ -38,6 +40,20 @@ COMMANDS = {
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
 }
 
+# They read standard input, or end by a signal and in threads of their own: each has a process of its own.
+OWN_PROCESS = frozenset(
+    {
+        "kafka-console-consumer",
+        "kafka-console-producer",
+        "kafka-consumer-perf-test",
+        "kafka-e2e-latency",
+        "kafka-producer-perf-test",
+        "kafka-streams-application-reset",
+        "kafka-verifiable-consumer",
+        "kafka-verifiable-producer",
+    }
+)
+
 # A tool that hangs on an unanswered request gives up by itself after a minute; this is beyond that.
 TOOL_TIMEOUT_S = 100
 
@@ -62,9 +78,23 @@ class ToolResult:
         return self.stdout + self.stderr
 
 
+_server = ToolServer()
+atexit.register(_server.close)
+
+
 def run_command(
     name: str, *arguments: str, standard_input: str = "", must_succeed: bool = True, java_options: Sequence[str] = ()
 ) -> ToolResult:
+    if name in OWN_PROCESS or standard_input or java_options:
+        result = _run_process(name, arguments, standard_input, java_options)
+    else:
+        result = ToolResult(*_server.run(COMMANDS[name], arguments, TOOL_TIMEOUT_S))
+    if must_succeed and result.return_code != 0:
+        raise ToolFailedError(f"{name} {' '.join(arguments)} ended with {result.return_code}:\n{result.output}")
+    return result
+
+
+def _run_process(name: str, arguments: Sequence[str], standard_input: str, java_options: Sequence[str]) -> ToolResult:
     finished = subprocess.run(
         java_command(COMMANDS[name], *arguments, options=(*TOOL_OPTIONS, _archive_option(), *java_options)),
         input=standard_input,
@@ -73,10 +103,7 @@ def run_command(
         timeout=TOOL_TIMEOUT_S,
         check=False,
     )
-    result = ToolResult(finished.returncode, finished.stdout, finished.stderr)
-    if must_succeed and result.return_code != 0:
-        raise ToolFailedError(f"{name} {' '.join(arguments)} ended with {result.return_code}:\n{result.output}")
-    return result
+    return ToolResult(finished.returncode, finished.stdout, finished.stderr)
 
 
 def _archive_option() -> str:

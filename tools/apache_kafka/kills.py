@@ -1,4 +1,4 @@
-"""The rounds of `python -m penstock.proof kills` with Java's client and, where Go is here, one of Go's beside
+"""The rounds of `python -m proof kills` with Java's client and, where Go is here, one of Go's beside
 librdkafka, on Apache Kafka and on Penstock: what applications see with us alone, and where they wait much longer.
 
 PYTHONPATH=tools .venv/bin/python -m apache_kafka.kills kills --rounds 30 --seed 7
@@ -18,10 +18,10 @@ from pathlib import Path
 from apache_kafka.cluster import ApacheKafkaBrokers
 from apache_kafka.go_program import build_go
 from apache_kafka.jars import PeerUnavailableError, compile_java, java_command, kafka_version
-from penstock.proof.frame import Say, Task, main
-from penstock.proof.kills.applications import COPY_TOPIC, GRACE_S, READ_TOPIC, REPLICAS, librdkafka_applications
-from penstock.proof.kills.journal import Journal, find_worse
-from penstock.proof.kills.rounds import (
+from proof.frame import Say, Task, main
+from proof.kills.applications import COPY_TOPIC, GRACE_S, READ_TOPIC, REPLICAS, librdkafka_applications
+from proof.kills.journal import Journal, find_worse
+from proof.kills.rounds import (
     AWAY_S,
     INTERNAL_TOPICS,
     PERIOD_S,
@@ -32,14 +32,18 @@ from penstock.proof.kills.rounds import (
     Servers,
     penstock_servers,
 )
-from penstock.proof.kinds import KINDS
+from proof.kinds import KINDS
 
 _SOURCES = Path(__file__).parent / "java"
 _HEAP_MB = 512  # four servers share the machine
 
 
 class ProgramApplications:
-    """A program in another language whose threads do what the applications of librdkafka do."""
+    """A program in another language whose threads do what the applications of librdkafka do.
+
+    It says "ready" when it has loaded and used its library, begins on a line of its standard input, and ends when that
+    ends. Java loads its classes for seconds where the servers keep the cores busy.
+    """
 
     def __init__(self, language: str, command: Sequence[str], journal: Journal) -> None:
         self._language = language
@@ -48,10 +52,22 @@ class ProgramApplications:
         self._process: subprocess.Popen[str] | None = None
         self._reader = threading.Thread(target=self._read, name=f"{language} applications", daemon=True)
 
-    def start(self) -> None:
+    def get_ready(self) -> None:
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline()
+        if said != "ready\n":
+            self._process.kill()
+            self._process.communicate()
+            raise AssertionError(f"the program in {self._language} said {said!r} before it was ready")
+
+    def start(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write("begin\n")
+        self._process.stdin.flush()
         self._reader.start()
 
     def end(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from apache_kafka.jars import SERVER_HEAP_MB, SERVER_OPTIONS, PeerUnavailableError, java_command
@@ -42,6 +42,7 @@ class ApacheKafkaNode(ServerProcess):
         config: Mapping[str, str] | None = None,
         port: int | None = None,
         heap_mb: int = SERVER_HEAP_MB,
+        options: Sequence[str] = SERVER_OPTIONS,
     ) -> None:
         self.directory = directory
         self.data_dir = directory / "data"
@@ -62,7 +63,7 @@ class ApacheKafkaNode(ServerProcess):
             java_command(
                 "kafka.Kafka",
                 str(self.properties_path),
-                options=(f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", *SERVER_OPTIONS),
+                options=(f"-Xms{heap_mb}m", f"-Xmx{heap_mb}m", *options),
                 logging="server.properties",
             ),
             port=chosen_port,

@@ -1,4 +1,4 @@
-"""The rounds of `python -m penstock.proof pauses` with Apache Kafka: its controller is paused where ours has ZooKeeper.
+"""The rounds of `python -m proof pauses` with Apache Kafka: its controller is paused where ours has ZooKeeper.
 
 PYTHONPATH=tools .venv/bin/python -m apache_kafka.pauses pauses --rounds 200 --seed 7
 """
@@ -15,14 +15,14 @@ from typing import Self
 
 from apache_kafka.cluster import ApacheKafkaBrokers
 from apache_kafka.jars import kafka_version
-from penstock.local_cluster.administration import create_topic, delete_topic
-from penstock.local_cluster.asking import BrokerClients
+from penstock.admin import Admin, ErrorCode, NewTopic, connect
+from penstock.client.addresses import Address
 from penstock.local_cluster.errors import ClusterError
-from penstock.local_cluster.state import ClusterState
-from penstock.proof.frame import Task, main
-from penstock.proof.kinds import KINDS
-from penstock.proof.pauses import rounds
-from penstock.proof.pauses.stage import BROKERS, PATIENCE_S, TOPIC_CONFIG, Pausable
+from penstock.local_cluster.state import ClusterCounts
+from proof.frame import Task, main
+from proof.kinds import KINDS
+from proof.pauses import rounds
+from proof.pauses.stage import BROKERS, PATIENCE_S, TOPIC_CONFIG, Pausable
 
 # A broker of ours asks ZooKeeper for a session of 2 s, and one of Kafka its controller for 9: so that sessions end in a
 # pause of either, Kafka's are as short. Three signs of life within a session, as ours.
@@ -33,6 +33,7 @@ _SETTINGS = {
 }
 _HEAP_MB = 512  # four servers share the machine
 _POLL_S = 0.05
+_ANSWER_TIMEOUT_S = 2.0
 
 
 class ApacheKafkaStage:
@@ -40,7 +41,7 @@ class ApacheKafkaStage:
         self.name = f"Apache Kafka {kafka_version()}"
         self.directory = directory
         self._servers = ApacheKafkaBrokers(directory, BROKERS, config=_SETTINGS, heap_mb=_HEAP_MB)
-        self._clients = BrokerClients()
+        self._admin: Admin | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -55,11 +56,15 @@ class ApacheKafkaStage:
         return self._servers.brokers
 
     def create_topic(self, name: str, partitions: int) -> None:
-        create_topic(self._clients, self._any_address, name, partitions, BROKERS, TOPIC_CONFIG)
+        refused = self._running_admin.create_topics([NewTopic(name, partitions, BROKERS, TOPIC_CONFIG)])
+        if name in refused:
+            raise refused[name]
         self._wait_until(lambda state: name in state.topics, f"topic {name} is not known to all brokers")
 
     def delete_topic(self, name: str) -> None:
-        delete_topic(self._clients, self._any_address, name)
+        refused = self._running_admin.delete_topics([name])
+        if name in refused and refused[name].code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise refused[name]
 
     def wait_until_in_sync(self) -> None:
         """What a broker names as the controller is any broker: nothing is said of it here."""
@@ -69,27 +74,32 @@ class ApacheKafkaStage:
             "the cluster is not in sync",
         )
 
-    def _any_address(self) -> tuple[str, int]:
-        """Every broker passes administration on to the controller."""
-        broker = self._servers.brokers[1]
-        return broker.host, broker.port
+    @property
+    def _running_admin(self) -> Admin:
+        assert self._admin is not None, "the brokers do not run"
+        return self._admin
 
-    def _wait_until(self, is_so: Callable[[ClusterState], bool], problem: str) -> None:
+    def _read_counts(self, address: Address) -> ClusterCounts | None:
+        view = self._running_admin.nodes.views([address]).found.get(address)
+        return None if view is None else ClusterCounts.of(view)
+
+    def _wait_until(self, is_so: Callable[[ClusterCounts], bool], problem: str) -> None:
         deadline = time.monotonic() + PATIENCE_S
         for broker in self._servers.brokers.values():
-            while (state := self._clients.read_state((broker.host, broker.port))) is None or not is_so(state):
+            while (state := self._read_counts((broker.host, broker.port))) is None or not is_so(state):
                 if time.monotonic() > deadline:
                     raise ClusterError(f"{problem} after {PATIENCE_S:g} s: {broker.name} says {state}")
                 time.sleep(_POLL_S)
 
     def __enter__(self) -> Self:
         self._servers.__enter__()
+        self._admin = connect(self.bootstrap_servers, timeout_s=_ANSWER_TIMEOUT_S, patience_s=PATIENCE_S)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._clients.close()
+        self._running_admin.close()
         self._servers.__exit__(kind, error, trace)
 
 

@@ -1,8 +1,8 @@
-"""The API table: what this broker serves, in which versions, by which handler.
+"""The API table: the APIs that this broker serves, their versions, and their handlers.
 
-Dispatch, the ApiVersions answer, the metrics' labels and docs/reference/apis.md are all read from it. Versions are
-those of Kafka 4.3, as far as served. Produce is advertised from 0 on although 3 is the lowest served: older
-librdkafka looks for version 0 and otherwise turns compression off (KAFKA-18659).
+Dispatch, the ApiVersions answer, the metrics' labels and docs/reference/apis.md are all made from the table. Versions
+are those of Kafka 4.3, as far as served. ApiVersions lists Produce from version 0 on although version 3 is the lowest
+served: older librdkafka looks for version 0 and otherwise turns compression off (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _row(
     low = request.MIN_VERSION
     advertised = low if advertised_min is None else advertised_min
     row = Api(request, handler, low, max_version, advertised, shortcut, is_forwarded, is_for_brokers)
-    return request.API_KEY, cast("Api[Message]", row)  # the table forgets which request; see `ApiTable`
+    return request.API_KEY, cast("Api[Message]", row)  # the table forgets the type of the request; see `ApiTable`
 
 
 def _forwarded_row(request: type[Request], handler: Handler[Request], max_version: int) -> tuple[int, Api[Message]]:

@@ -1,8 +1,8 @@
-"""A frame in, a reply out: header, decode, handler, encode. The one place where exceptions become responses.
+"""A frame in, a reply out: header, decode, handler, encode. The only place where exceptions become responses.
 
-What a client gets for a mistake: a request that cannot be parsed, an unknown API or an unsupported version closes the
-connection, as Kafka does, since no body would be understood. ApiVersions is the exception: an unsupported version is
-answered in version 0, so that a newer client can try again with an older one.
+A request that does not parse, an unknown API or an unsupported version closes the connection, as in Kafka, since the
+client would understand no body. ApiVersions is the exception: the broker answers an unsupported version in version 0,
+so that a newer client can try again with an older version.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ _SIZE = struct.Struct(">i")
 _HEAD = struct.Struct(">ii")  # the size, which is not known yet, and the correlation id
 _FLEXIBLE_HEAD = struct.Struct(">iib")  # and no tagged fields
 
-# A frame up to this size is decoded in one piece. Even one of nothing but empty names, 8,000 of them, takes some
-# 4 ms.
+# The loop decodes a frame up to this size in one piece. Even a frame of 8,000 empty names takes some 4 ms.
 _LARGE_FRAME = 16 * 1024
 
 _new_tuple = tuple.__new__  # a NamedTuple without a count of its fields
 
 Request = TypeVar("Request", bound=Message)
 
-# What a handler returns: its response, or work in slices or something to await that will be the response. None is for
-# acks=0 alone.
+# The result of a handler: the response, or work in slices or an awaitable that gives the response. None is for acks=0
+# alone.
 Answer = Message | Work[Message] | Awaitable[Message | None] | None
 
 Handler = Callable[[Broker, RequestContext, Request], Answer]
 
-# A way past decoder and encoder for the common shape of a hot request, given the frame, where its body begins and its
-# correlation id: the whole reply, a response to encode, or None to go the usual way, in which case nothing has happened
-# yet.
+# A way past decoder and encoder for the common shape of a hot request. It takes the frame, the position of the body and
+# the correlation id. It returns the whole reply, a response to encode, or None for the usual way; before None it has
+# changed nothing.
 Shortcut = Callable[[Broker, RequestContext, Buffer, int, int], bytearray | Message | None]
 
 
@@ -62,9 +61,9 @@ class Api(NamedTuple, Generic[Request]):
     max_version: int
     advertised_min: int
     shortcut: Shortcut | None = None
-    # Served by the controller alone: other brokers pass the request on, and the controller takes it from them.
+    # Only the controller serves it: other brokers forward the request, and the controller takes it from them.
     is_forwarded: bool = False
-    # Brokers ask it of each other. Clients do not need to know of it.
+    # An API between brokers. Clients do not need to know it.
     is_for_brokers: bool = False
 
     @property
@@ -76,13 +75,12 @@ class Api(NamedTuple, Generic[Request]):
         return ServedVersions(self.request.API_KEY, self.advertised_min, self.max_version, self.is_for_brokers)
 
 
-# By API key. The row of each API was checked when it was made; what the table keeps is that a handler takes what the
-# row's decoder gives.
+# By API key. The type of each row was checked at its creation: its handler takes the requests that its decoder gives.
 ApiTable = Mapping[int, Api[Message]]
 
 
 class _Call(NamedTuple):
-    """One request on its way."""
+    """One request during its dispatch."""
 
     api: Api[Message]
     header: RequestHeader
@@ -102,7 +100,7 @@ class Dispatcher:
         self._slices = slices
         self._stopwatch = slices.stopwatch
         self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), lambda: int(slices.stopwatch() * 1000))
-        # Told of each response before it is encoded, where there are quotas.
+        # Gets each response before the encoding, where quotas exist.
         self.before_reply: Callable[[RequestContext, Message], None] | None = None
         self._metrics: dict[int, ApiMetrics] = {
             key: metrics.register(api.name, api.max_version) for key, api in apis.items()
@@ -151,7 +149,9 @@ class Dispatcher:
         return self._wait(call, answer)
 
     def handle_forwarded(self, session: Session, frame: Buffer) -> Reply | Awaitable[Reply]:
-        """A request that another broker has taken from its client. Raises ApiError where no such request is served."""
+        """Serves a request that another broker has taken from its client. Raises ApiError where no such request is
+        served.
+        """
         header = decode_request_header(frame)
         api = self._apis.get(header.api_key)
         if api is None or not api.is_forwarded:
@@ -163,8 +163,8 @@ class Dispatcher:
     def _answer(self, call: _Call, frame: Buffer, position: int) -> Message | Awaitable[Message | None] | None:
         api, header, context, metrics, size, _ = call
         try:
-            # Bytes after the request are ignored, as Kafka does: librdkafka leaves three of them in a metadata request
-            # for all topics, which every consumer with a pattern sends.
+            # As Kafka does, dispatch ignores bytes after the request: librdkafka leaves three of them in a metadata
+            # request for all topics, which every consumer with a pattern sends.
             if size > _LARGE_FRAME:
                 request = self._slices.begin(decode_in_slices(api.request, frame, header.api_version, position))
                 if not isinstance(request, Message):
@@ -175,13 +175,14 @@ class Dispatcher:
             raise UnanswerableError("request", error.message) from error
         metrics.count_request(header.api_version, size)
         answer = api.handler(self._broker, context, request)
-        # Asked in this order because most answers are messages or coroutines, and to ask for a generator takes 0.3 us.
+        # This order of checks is the fastest: most answers are messages or coroutines, and the check for a generator
+        # takes 0.3 us.
         if isinstance(answer, CoroutineType):
             return answer
         if not isinstance(answer, Message) and isinstance(answer, Generator):
             answer = self._slices.begin(answer)
         if size > _LARGE_FRAME and isinstance(answer, Message) and header.api_key != ProduceRequest.API_KEY:
-            return _ready(answer)  # who names much is told much, which is encoded in slices, too
+            return _ready(answer)  # a large request gets a large response: slice its encoding, too
         return answer
 
     async def _answer_when_decoded(self, call: _Call, decoding: Awaitable[Message]) -> Message | None:
@@ -212,7 +213,7 @@ class Dispatcher:
         return reply
 
     def _reply(self, call: _Call, response: Message | None) -> Reply:
-        """Fails like a handler if the handler's answer cannot be encoded."""
+        """Encodes the reply. An answer that cannot be encoded fails like its handler."""
         if response is None:
             call.metrics.total_time_ms.observe((self._stopwatch() - call.started) * 1000)
             return None
@@ -235,8 +236,8 @@ class Dispatcher:
         return _encode_reply(header, response, 0)
 
     def _error_response(self, call: _Call, error: Exception) -> Message:
-        """The whole request failed. An answer needs a top-level error code; where the response has none in this
-        version, the connection is closed: an answer would look like success.
+        """The response to a request that failed as a whole. The response needs a top-level error code; where this
+        version has none, the connection closes: a response would look like success.
         """
         api = call.api
         code, message = ErrorCode.UNKNOWN_SERVER_ERROR, describe(ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -256,7 +257,7 @@ class Dispatcher:
 
 
 def _name_client(frame: Buffer) -> str:
-    """The client id of a refused request, for the log. The connection's address is in the log line already.
+    """The client id of a refused request, for the log. The log line has the connection's address already.
 
     Every header that clients send has the client id in the same place, so the id can be read without knowing the API.
     """
@@ -288,7 +289,7 @@ def _encode_in_slices(header: RequestHeader, response: Message) -> Work[list[Chu
 
 
 def _head(header: RequestHeader, response: Message, version: int) -> bytes:
-    # The ApiVersions response has the old header whatever its version, since the client does not know ours yet.
+    # The ApiVersions response always has the old header, since the client does not know this broker's versions yet.
     flexible = version >= response.FLEXIBLE_FROM and header.api_key != ApiVersionsRequest.API_KEY
     return _FLEXIBLE_HEAD.pack(0, header.correlation_id, 0) if flexible else _HEAD.pack(0, header.correlation_id)
 

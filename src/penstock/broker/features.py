@@ -1,7 +1,7 @@
-"""The features that clients are told of (ApiVersions, KIP-584): which levels are known and which is in force.
+"""The features in the ApiVersions answer (KIP-584): their known levels and the levels in force.
 
-Those in this table are at their highest level from the first start on: nothing of them depends on data of an older
-release. The level of the metadata, which does, is the cluster's (`cluster.levels`).
+The features in this table have their highest level from the first start on: none of them depends on data of an older
+release. The level of the metadata does; the cluster keeps it (`cluster.levels`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Feature(NamedTuple):
 FEATURES: tuple[Feature, ...] = (
     # 1: the consumer group protocol of KIP-848.
     Feature("group.version", 0, 1, 1),
-    # 2: partitions are added to a transaction by writing to them, and every transaction has a producer epoch of its
+    # 2: a write to a partition adds the partition to the transaction, and every transaction has a producer epoch of its
     # own (KIP-890).
     Feature("transaction.version", 0, 2, 2),
 )

@@ -1,19 +1,20 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, so that a request names only
+"""Incremental fetch sessions (KIP-227): the broker remembers the partitions of a client, so that a request names only
 changes.
 
 Rules. A request carries a session id and an epoch.
-- Epoch -1: one full fetch without a session. A session that is named ends.
-- Epoch 0: a full fetch that asks for a new session. A session that is named ends. Without room the answer is session 0.
-- Epoch n > 0: changes to the session. n must follow the epoch before it, else INVALID_FETCH_SESSION_EPOCH. A session
-  that is left without partitions ends, and the answer is session 0.
+- Epoch -1: one full fetch without a session. A session that the request names ends.
+- Epoch 0: a full fetch that asks for a new session. A session that the request names ends. Without room the answer is
+  session 0.
+- Epoch n > 0: changes to the session. n must follow the previous epoch, otherwise INVALID_FETCH_SESSION_EPOCH. A
+  session without partitions ends, and the answer is session 0.
 
-An incremental answer names a partition only if it has something to say: records, an error, an epoch that diverges, or
-a moved high watermark or log start. What was answered with records goes to the end of the order, so that no partition
-starves behind a busy one.
+An incremental answer names a partition only for records, an error, a diverging epoch, or a moved high watermark or log
+start. A partition that gave records goes to the end of the order, so that no partition starves behind a busy one.
 
-Followers have a place of their own, one session for each registered broker: however many sessions clients open, and
-however much they name, no follower's session goes for it. Only a fetch that names the follower ends or continues its
-session. Where no authorizer tells brokers from clients, any client can send such a fetch.
+Followers have room of their own, one session for each registered broker: however many sessions clients open, and
+however many partitions clients name, no follower's session is evicted for them. Only a fetch that names the follower
+ends or continues its session. Without an authorizer, which tells brokers from clients, any client can send such a
+fetch.
 """
 
 from __future__ import annotations
@@ -35,18 +36,19 @@ INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _MAX_EPOCH = 2**31 - 1
 
-# Partitions of all sessions of clients together: about 100 MB, or 160 MB where every name is as long as a topic's may
-# be. A client may name any number, existing or not. Without room a client gets no session and says everything in every
-# request, which works as well. The same goes for a client that names what no topic can be called. The session of each
-# registered broker may have as many again, and without an authorizer a client can fetch in the name of one.
+# The number of partitions in all sessions of clients together: about 100 MB, or 160 MB where every name has the maximum
+# length. A client may name any number of partitions, existing or not. Without room a client gets no session and names
+# all partitions in every request, which works as well. The same applies to a client that names impossible topic names.
+# The session of each registered broker may have as many partitions again, and without an authorizer a client can fetch
+# in a broker's name.
 MAX_PARTITIONS = 200_000
 
-# (topic id or name, partition): requests from version 13 on know topics by id alone.
+# (topic id or name, partition): requests from version 13 on name topics by id alone.
 PartitionKey = tuple[TopicId | str, int]
 
 
 class FetchTarget(NamedTuple):
-    """One partition as the client asked for it."""
+    """One partition of a client's request."""
 
     topic: TopicId | str
     partition: int
@@ -54,7 +56,7 @@ class FetchTarget(NamedTuple):
     max_bytes: int
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
-    # What a follower says of its own log. A watermark of none is one that nobody has to tell.
+    # A follower's report of its own log. Without a watermark the leader need not send the high watermark.
     log_start_offset: int = -1
     high_watermark: int = 2**63 - 1
 
@@ -69,7 +71,7 @@ class FetchTarget(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the client was last told of a partition."""
+    """The contents of the last answer about a partition."""
 
     high_watermark: int
     log_start_offset: int
@@ -91,11 +93,11 @@ class FetchSession:
     ) -> None:
         self.id = session_id
         self.uses_topic_ids = uses_topic_ids
-        self.epoch = 1  # the epoch the next request must carry
+        self.epoch = 1  # the epoch that the next request must carry
         self.last_used_ms = now_ms
         self.targets: OrderedDict[PartitionKey, FetchTarget] = OrderedDict((t.key, t) for t in targets)
         self.answered: dict[PartitionKey, Answered] = {}
-        self.watch = watch  # of a follower's session
+        self.watch = watch  # set in a follower's session
 
     def update(self, changed: Iterable[FetchTarget], forgotten: Iterable[PartitionKey]) -> None:
         for key in forgotten:
@@ -109,7 +111,7 @@ class FetchSession:
                 self.watch.name(target.key)
 
     def due(self) -> list[FetchTarget]:
-        """What the next answer may be about: all partitions, or those with news where the leader tells of it."""
+        """The partitions that the next answer may name: all partitions, or those with news where a watch finds them."""
         if self.watch is None:
             return list(self.targets.values())
         return [self.targets[key] for key in self.watch.take_news() if key in self.targets]
@@ -123,15 +125,17 @@ class FetchSession:
         size: int,
         is_urgent: bool = False,
     ) -> bool:
-        """Decides whether an incremental answer names the partition, and remembers what it says if so. Urgent is what
-        the client does not know whatever it was told: that its log diverges, or how far it may be read.
+        """Decides whether an incremental answer names the partition, and remembers the answer's contents if so. The
+        broker sends urgent answers even if the last answer had the same contents: the log diverges, or the client does
+        not know the end of its reads.
         """
         told = Answered(high_watermark, log_start_offset)
         if error_code or is_urgent:
-            self.answered.pop(key, None)  # so that recovery is told, too
+            self.answered.pop(key, None)  # so that the client learns of the recovery, too
             return True
         if size:
-            if key in self.targets:  # a later request of the session may have dropped it while this one waited
+            # A later request of the session may have dropped the partition while this request waited.
+            if key in self.targets:
                 self.targets.move_to_end(key)
         elif self.answered.get(key, _NEVER) == told:
             return False
@@ -141,15 +145,17 @@ class FetchSession:
 
 @dataclass(slots=True)
 class FetchPlan:
-    """What to read for one request, and which session the answer names."""
+    """The partitions to read for one request, and the session that the answer names."""
 
     targets: list[FetchTarget]
     session: FetchSession | None = None
     is_incremental: bool = False
-    watch: FollowerWatch | None = None  # of a follower
+    watch: FollowerWatch | None = None  # set for a follower
 
     def look_again(self) -> None:
-        """The targets of a follower are those so far and those with news since; a consumer's are all."""
+        """Collects the targets again: for a follower the earlier targets and the partitions with news since, for a
+        consumer all targets.
+        """
         session = self.session
         if session is None:
             return
@@ -161,8 +167,8 @@ class FetchPlan:
 
 
 class FetchSessions:
-    """All sessions of a broker. Those of clients are bounded in number and in partitions, all of them together; an old
-    one makes room only if unused for `eviction_ms`. A follower's is bounded in partitions by itself.
+    """All sessions of a broker. The sessions of clients are bounded in number and in partitions, all of them together;
+    an old session makes room only if unused for `eviction_ms`. A follower's session has a bound of its own.
     """
 
     def __init__(
@@ -187,7 +193,7 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """Of all sessions."""
+        """The number of partitions of all sessions."""
         followers = (self._sessions[session_id] for session_id in self._followers.values())
         return self._client_partition_count + sum(len(session.targets) for session in followers)
 
@@ -201,7 +207,9 @@ class FetchSessions:
         now_ms: int,
         follower: int | None = None,
     ) -> FetchPlan:
-        """`follower` is the id of a registered broker. It has one session, for which there is always room."""
+        """Plans a fetch. `follower` is the id of a registered broker. It has one session, for which there is always
+        room.
+        """
         named = self._sessions.get(session_id)
         is_foreign = named is not None and named.watch is not None and named.watch.node_id != follower
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -219,7 +227,7 @@ class FetchSessions:
         if is_foreign:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session = self._continue(session_id, epoch, uses_topic_ids, now_ms)
-        if follower is not None and session.watch is None:  # begun when the broker was not registered yet
+        if follower is not None and session.watch is None:  # the session began before the broker was registered
             self._remove(session_id)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         self._change(session, targets, forgotten)
@@ -229,9 +237,9 @@ class FetchSessions:
         return FetchPlan(session.due(), session, is_incremental=True, watch=session.watch)
 
     def extend(self, plan: FetchPlan, targets: list[FetchTarget], forgotten: list[PartitionKey]) -> None:
-        """More of a request that names so much that it is planned in several turns of the loop. Fails like `plan`.
+        """Adds partitions of a large request, whose plan takes several turns of the loop. Fails like `plan`.
 
-        Between two turns another request may have ended the session, whose partitions count no longer.
+        Between two turns another request may have ended the session; its partitions do not count any longer.
         """
         if plan.session is not None and self._sessions.get(plan.session.id) is not plan.session:
             if plan.is_incremental:
@@ -239,14 +247,14 @@ class FetchSessions:
             plan.session = None
         if plan.session is not None and (plan.is_incremental or self._has_room(targets, plan.session)):
             self._change(plan.session, targets, forgotten)
-        elif plan.session is not None:  # without a session the client is served as well
+        elif plan.session is not None:  # without a session the broker serves the client as well
             self._remove(plan.session.id)
             plan.session = None
         if not plan.is_incremental:
             plan.targets += targets
 
     def complete(self, plan: FetchPlan) -> None:
-        """All of such a request is known."""
+        """Ends the plan of such a request: all its partitions are known."""
         if plan.is_incremental and plan.session is not None:
             plan.look_again()
             if not plan.session.targets:
@@ -254,7 +262,7 @@ class FetchSessions:
                 plan.session = None
 
     def drop(self, session: FetchSession) -> None:
-        """Ends a session whose client was not told of it."""
+        """Ends a session that no client knows."""
         if self._sessions.get(session.id) is session:
             self._remove(session.id)
 
@@ -267,10 +275,10 @@ class FetchSessions:
         is_too_large = self._counted(session) > self._max_partitions and len(session.targets) > size_before
         if is_too_large or not is_bounded:
             self._remove(session.id)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client starts anew with a full fetch
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)  # the client begins again with a full fetch
 
     def _has_room(self, targets: list[FetchTarget], session: FetchSession | None = None) -> bool:
-        """`session` is a follower's, or None for one of a client."""
+        """Whether there is room. `session` is a follower's session, or None for a client's session."""
         counted = self._client_partition_count if session is None else self._counted(session)
         return counted + len(targets) <= self._max_partitions and all(target.may_be_remembered for target in targets)
 
@@ -319,7 +327,9 @@ class FetchSessions:
                 session.watch.close()
 
     def _evict_oldest(self, now_ms: int) -> bool:
-        """The order is by last use, so only the first of a client needs a look."""
+        """Evicts the oldest session of a client. The order is by last use, so only the first of a client needs a
+        check.
+        """
         oldest = next((each for each in self._sessions.values() if each.watch is None), None)
         if oldest is None or now_ms - oldest.last_used_ms < self._eviction_ms:
             return False

@@ -1,11 +1,11 @@
-"""Log levels of the running process: what BROKER_LOGGER resources describe and change.
+"""Log levels of the running process: BROKER_LOGGER resources show and change them.
 
-The loggers are those below `penstock`; `root` is `penstock` itself, never the root of the program that a broker may be
-embedded in. A level that a client sets is gone after a restart, as in Kafka. Rules:
+The loggers are those below `penstock`; `root` is `penstock` itself, never the root logger of a program that embeds the
+broker. A level that a client sets is lost at a restart, as in Kafka. Rules:
 
-- Only loggers that exist can be changed. A client cannot make new ones, so the set of loggers stays bounded.
+- Only existing loggers can be changed. A client cannot make new loggers, so their number stays bounded.
 - The names of levels are Kafka's. Penstock logs nothing below DEBUG, so TRACE shows no more lines than DEBUG does.
-- A resource is changed as a whole or not at all.
+- A resource changes as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import logging
 from collections.abc import Collection, Sequence
 
 from penstock.core.config.changes import ConfigChange, ConfigOperation
-from penstock.core.config.describe import ConfigEntry, ConfigSource
+from penstock.core.config.describe import ConfigEntry
+from penstock.core.config.resources import ConfigSource
 from penstock.core.config.types import ConfigKind
 from penstock.core.logs import ROOT_LOGGER
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -33,7 +34,9 @@ LEVELS = {
 
 
 def describe_levels(names: Collection[str] | None = None, *, top: str = ROOT_LOGGER) -> list[ConfigEntry]:
-    """Each logger with the level in effect, its own or an inherited one; an empty or missing `names` is all."""
+    """Lists each logger with the level in effect, its own or an inherited level; an empty or missing `names`
+    means all.
+    """
     source = ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     return [
         ConfigEntry(name, _level_name(each), source, False, False, (), ConfigKind.UNKNOWN, None)
@@ -45,7 +48,7 @@ def describe_levels(names: Collection[str] | None = None, *, top: str = ROOT_LOG
 def alter_levels(
     changes: Sequence[ConfigChange], *, changed_by: str, validate_only: bool = False, top: str = ROOT_LOGGER
 ) -> None:
-    """Raises ApiError, with Kafka's codes and words, when one of the changes is not possible; then none is made."""
+    """Raises ApiError, with Kafka's codes and words, when one of the changes is impossible; then makes no change."""
     loggers = _loggers(top)
     for change in changes:
         _check(change, loggers)
@@ -57,16 +60,16 @@ def alter_levels(
         loggers[name].setLevel(level)
     changed = {name: shown for name in before if (shown := _level_name(loggers[name])) != before[name]}
     if changed:
-        # A warning, as in Kafka: a reader of the log has to know why lines are missing or many.
+        # A warning, as in Kafka: a reader of the log has to know the reason for missing or frequent lines.
         levels = ", ".join(f"{name}={shown}" for name, shown in changed.items())
         fields = {"levels": levels, "client": changed_by}
-        # Past the levels, or a client could silence the log without a trace.
+        # This line bypasses the levels, otherwise a client could silence the log without a trace.
         text = "log levels were changed"
         logger.handle(logger.makeRecord(logger.name, logging.WARNING, __file__, 0, text, (), None, extra=fields))
 
 
 def _loggers(top: str) -> dict[str, logging.Logger]:
-    """The loggers that exist, by name. A package that only has loggers below it is a placeholder and left out."""
+    """The existing loggers by name. Leaves out placeholders: packages that only have loggers below them."""
     known = logging.Logger.manager.loggerDict
     found = {
         name: each

@@ -1,9 +1,9 @@
-"""Metadata answers about single topics, ready but for the correlation id.
+"""Metadata answers about single topics, complete but for the correlation id.
 
-An answer holds for one image: a new image empties the store, also one that changes nothing but the brokers or the
-controller, which every answer names. Within an image an answer holds while the replicas that it names and that are here
-are online, which is asked each time. Keys are names of topics that exist, versions that are served and listeners of
-this broker, never what a client makes up, and there is room for a few hundred.
+An answer holds for one image: a new image empties the store, also an image that changes only the brokers or the
+controller, which every answer names. Within an image an answer holds while the replicas on this broker that it names
+are online, which each request checks. Keys are names of existing topics, served versions and listeners of this broker,
+never text that a client makes up, and there is room for a few hundred.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from penstock.cluster.image import MetadataImage
 from penstock.log.state.availability import Availability
 
-# Of at most a hundred partitions each: some 3 KB, so 2 MB together. A client that asks for more topics by turns than
-# these empties the store each time it is full, and is answered as if there were none.
+# The number of answers, of at most a hundred partitions each: some 3 KB, so 2 MB together. A client that asks for more
+# topics than these in turn empties the store each time the store is full, and gets its answers the usual way.
 MAX_ANSWERS = 500
 
 Key = tuple[str, int, str]  # topic, version, listener
@@ -49,11 +49,11 @@ class MetadataAnswers:
         return reply
 
     def forget(self) -> None:
-        """What is kept may name a leader that is not one any more."""
+        """Drops all answers, which may name a former leader."""
         self._answers.clear()
 
     def keep(self, key: Key, answer: ReadyAnswer) -> None:
-        """For the image of the last `find`."""
+        """Keeps an answer for the image of the last `find`."""
         if len(self._answers) >= MAX_ANSWERS:
             self._answers.clear()
         self._answers[key] = answer

@@ -1,6 +1,4 @@
-"""Producer ids, handed out from blocks that are recorded before the first id of a block is used, so none is ever
-given twice.
-"""
+"""Producer ids from blocks. The store records a block before the first use of an id, so no id is ever given twice."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class ProducerIds:
         return self.take()
 
     async def ensure(self) -> None:
-        """Returns when `take` has an id to give, if it is called in the same turn of the loop."""
+        """Returns when `take` has an id, if the caller calls `take` in the same turn of the loop."""
         while not self._block:
             async with self._allocating:
                 if not self._block:  # another waiter may have fetched a block meanwhile
@@ -30,8 +28,8 @@ class ProducerIds:
                     self._block = range(first, first + size)
 
     def take(self) -> int:
-        """For those who cannot wait. COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, when a block has to be fetched first:
-        clients ask again.
+        """For callers that cannot wait. COORDINATOR_LOAD_IN_PROGRESS, as in Kafka, when the broker has to fetch a block
+        first: clients ask again.
         """
         if not self._block:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "producer ids are being allocated")

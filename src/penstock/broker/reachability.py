@@ -1,13 +1,13 @@
-"""Which brokers a client can reach on its listener, and what that means for the partitions that it is told of.
+"""The brokers that a client can reach on its listener, and the effect on the partitions in its answer.
 
 The rules are those of Kafka's metadata cache:
 
-- Addresses are those of the listener that the client asked on. A broker without that listener is not named.
+- Addresses are those of the client's listener. An answer does not name a broker without that listener.
 - A leader that is not registered: LEADER_NOT_AVAILABLE, and no leader is named. The same where a connection to the
-  leader has just ended (`peers.suspects`), which Kafka does not look at. A leader without the listener:
+  leader has just ended (`peers.suspects`), which Kafka does not check. A leader without the listener:
   LISTENER_NOT_FOUND, which Metadata knows from version 6 on.
-- A replica is offline when its broker is not registered, lacks the listener, or has lost the disk. Of disks this broker
-  knows its own alone.
+- A replica is offline when its broker is not registered, lacks the listener, or has lost the disk. This broker knows
+  the state of its own disks alone.
 """
 
 from __future__ import annotations

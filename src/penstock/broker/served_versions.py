@@ -1,4 +1,4 @@
-"""What ApiVersions tells of the APIs that a broker serves."""
+"""The APIs of a broker, as ApiVersions lists them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is on the other end of a connection, and what one request knows about its circumstances."""
+"""The client at the other end of a connection, and the context of one request."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from penstock.log.state.refused_writes import RefusedWrites
 from penstock.protocol.message import Chunk
 from penstock.security.sasl.login_state import LoginState
 
-# What goes back: chunks beginning with the frame's size, or nothing (acks=0).
+# The chunks of a reply, which begin with the frame's size, or nothing (acks=0).
 Reply = list[Chunk] | None
 
 Waited = TypeVar("Waited")
 
 
 class Settling(Generic[Waited]):
-    """What was asked for has been done, and the answer waits for others to know of it: replicas, the disk. Further
-    writes of the same client need not wait for the answer.
+    """An answer for completed work: the answer waits for replicas or for the disk. Further writes of the same client
+    need not wait for the answer.
     """
 
     __slots__ = ("reply",)
@@ -31,8 +31,8 @@ class Settling(Generic[Waited]):
 
 
 class Throttled:
-    """A reply for a client that has used more than its quota. The reply goes out at once; then the client's connection
-    is left unread for a while (KIP-219).
+    """A reply for a client that has exceeded its quota. The reply goes out at once; then the broker does not read the
+    client's connection for a while (KIP-219).
     """
 
     __slots__ = ("reply", "throttle_ms")
@@ -42,7 +42,7 @@ class Throttled:
         self.throttle_ms = throttle_ms
 
 
-# What a connection does about a request.
+# The action of a connection for a request.
 Outcome = Reply | Throttled
 
 
@@ -51,15 +51,15 @@ _SHOWN_CHARACTERS = 50
 
 
 def shorten(name: str) -> str:
-    """What a log line shows of a name that a client gave itself."""
+    """Shortens a client's own name for a log line."""
     return name[:_SHOWN_CHARACTERS]
 
 
 class UnanswerableError(Exception):
-    """The client cannot be answered in a way it would understand.
+    """The client would understand no answer.
 
-    The message says why, for the log; `kind` is one of a few words of ours, for the metric's label. Where there is a
-    `reply`, the client gets it before the connection ends.
+    The message has the reason, for the log; `kind` is one of a few words of ours, for the metric's label. Where there
+    is a `reply`, the client gets it before the connection ends.
     """
 
     def __init__(self, kind: str, message: str, reply: Reply = None) -> None:
@@ -89,16 +89,16 @@ class Session:
     client_software_version: str = "unknown"
     # The request came in an envelope of another broker, which took it from the client.
     is_forwarded: bool = False
-    # Who passed it on, where that is not known to be a broker on the listener of brokers: a super user may say in whose
-    # name a request is made.
+    # The principal that forwarded the request, where it is not known to be a broker on the listener of brokers: a super
+    # user may choose the principal of a request.
     passed_on_by: str = ""
     # The login on a listener with SASL; None before the first frame, and on other listeners.
     login: LoginState | None = None
-    # A login was refused, and nothing more is read until the client has been told.
+    # A login was refused, and the broker reads nothing more until the client has the answer.
     is_refused: bool = False
-    # Of the frames that are accepted now; 0 is the listener's own limit.
+    # The size limit of frames at the moment; 0 is the listener's own limit.
     max_frame_size: int = 0
-    # What was refused to idempotent producers on this connection; None as long as nothing was.
+    # The refused batches of idempotent producers on this connection; None as long as there are none.
     refused_writes: RefusedWrites | None = None
 
     def __str__(self) -> str:
@@ -125,7 +125,7 @@ class RequestContext(NamedTuple):
 
     @property
     def client(self) -> str:
-        """Whom to count for what must not be without number: a user at an address. Where nobody logs in, all clients
-        have the same name.
+        """The key for per-client counts that need a bound: a user at an address. Without logins all clients have the
+        same name.
         """
         return f"{self.session.principal}@{self.session.client_host}"

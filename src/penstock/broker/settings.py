@@ -1,4 +1,4 @@
-"""From the broker's configuration to what the coordinators are told: Kafka's keys and units become theirs."""
+"""Turns the broker's configuration into the coordinators' settings: Kafka's keys and units become theirs."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _MS_PER_MINUTE = 60_000
 
 
 def group_settings(section: GroupSection) -> GroupSettings:
-    """What holds for every group that has no settings of its own."""
+    """The settings of every group without settings of its own."""
     return GroupSettings(
         min_session_timeout_ms=section.group_min_session_timeout_ms,
         max_session_timeout_ms=section.group_max_session_timeout_ms,
         initial_rebalance_delay_ms=section.group_initial_rebalance_delay_ms,
         max_size=section.group_max_size,
+        max_metadata_bytes=section.penstock_group_max_metadata_bytes,
         newcomer_bounds=NewcomerBounds(
             of_client=section.penstock_group_pending_joins_max_per_client,
             of_group=section.penstock_group_pending_joins_max_per_group,
@@ -41,7 +42,7 @@ def group_settings(section: GroupSection) -> GroupSettings:
 
 
 def settings_by_group(config: BrokerConfig, group_configs: Mapping[str, Mapping[str, str]]) -> dict[str, GroupSettings]:
-    """The settings of the groups that have their own, by group id."""
+    """The settings of the groups with settings of their own, by group id."""
     common = group_settings(config.groups)
     settings = {}
     for group_id, overrides in group_configs.items():

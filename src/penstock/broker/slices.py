@@ -1,13 +1,13 @@
-"""Work on many elements in slices, so that nobody waits long behind a request that names everything.
+"""Work on many elements in slices, so that no client waits long behind a request that names everything.
 
 Rules.
-- A `Work` is a generator. Each `yield` means: here another request may have a turn. Its return value is its result.
+- A `Work` is a generator. At each `yield` another request may have a turn. Its return value is its result.
 - Work that ends within its first slice ends at once, in the turn of the loop in which the request came. Requests of a
   normal size never leave that path.
 - Other work waits in one queue. In each turn of the loop one piece of work advances by one slice, so that ten large
   requests hold the loop no longer than one does.
-- Work that has given others a turn may find the broker changed. What must not change, such as the metadata image, is
-  taken once, before the first `yield`.
+- The broker may change between two slices of a work. The work takes values that must not change, such as the metadata
+  image, once, before the first `yield`.
 
 The decision and its alternatives are in docs/adr/0013-work-in-slices.md.
 """
@@ -25,19 +25,21 @@ Result = TypeVar("Result")
 
 Work = Generator[None, None, Result]
 
-# What others may have to wait for: a fifth of the 10 ms that no request may exceed, because an element may be dear (a
-# search on the disk) and because decoding, handling and encoding may each use up one slice in the same turn.
+# The length of a slice: a fifth of the 10 ms that no request may exceed, because an element may be expensive (a search
+# on disk) and because decoding, handling and encoding may each use up one slice in the same turn.
 SLICE_SECONDS = 0.002
-# What a coordinator is asked to do in one turn, where the parts need not be one decision: expiry, and members that
-# leave. An offset takes some 10 us to delete, a member some 5 us to leave.
+# The number of elements that a coordinator handles in one turn, where the elements need not be one decision: expiry,
+# and leaving members. An offset takes some 10 us to delete, a member some 5 us to leave.
 OFFSETS_PER_TURN = 250
-# Work that is shorter than this is not held against the turn: a connection is served 64 requests in a turn, and to note
-# each of them would cost more than they take together.
+# Shorter work does not count against the turn: a connection gets 64 requests served in a turn, and to note each of them
+# would cost more than they take together.
 _NOTED_SECONDS = 0.0001
 
 
 def collect(elements: Iterable[Element]) -> Work[list[Element]]:
-    """The list of what a generator expression gives, one element a step: `yield from collect(f(x) for x in many)`."""
+    """Collects the elements of a generator expression in a list, one element a step: `yield from collect(f(x) for x in
+    many)`.
+    """
     collected = []
     for element in elements:
         collected.append(element)
@@ -46,7 +48,9 @@ def collect(elements: Iterable[Element]) -> Work[list[Element]]:
 
 
 def pieces(elements: Sequence[Element], size: int) -> Iterator[Sequence[Element]]:
-    """`elements` in runs of at most `size`, for what a coordinator does to many things in one turn. One, if empty."""
+    """`elements` in runs of at most `size`, for a coordinator's work on many elements in one turn. One run, if
+    empty.
+    """
     for start in range(0, max(len(elements), 1), size):
         yield elements[start : start + size]
 
@@ -67,10 +71,10 @@ class Slices:
         self.stopwatch = stopwatch
         self._waiting: deque[asyncio.Future[None]] = deque()  # work that waits for its next turn
         self._is_scheduled = False
-        self._spent_seconds = 0.0  # of this turn, by work that ended at once
+        self._spent_seconds = 0.0  # in this turn, by work that ended at once
 
     def begin(self, work: Work[Result]) -> Result | Awaitable[Result]:
-        """The result, if the first slice is enough and this turn has not been used up by others."""
+        """The result, if the first slice is enough and other work has not used up this turn."""
         result = self._advance_at_once(work)
         return self.finish(work) if result is _NOT_YET else result
 
@@ -88,7 +92,7 @@ class Slices:
                 return result
 
     async def each(self, elements: Iterable[Element]) -> AsyncIterator[Element]:
-        """The elements, for an asynchronous handler that does something with each of them."""
+        """The elements, for an asynchronous handler that handles each of them."""
         deadline = self.stopwatch() + SLICE_SECONDS
         for element in elements:
             yield element
@@ -108,7 +112,7 @@ class Slices:
     def _give_turn(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # else its client is gone
+            if not turn.done():  # otherwise its client is gone
                 turn.set_result(None)
                 break
         self._is_scheduled = bool(self._waiting)

@@ -1,9 +1,9 @@
-"""Topics that come into being because somebody uses them: auto-created ones and our own internal ones.
+"""Topics that a use creates: auto-created topics and Penstock's internal topics.
 
-The controller creates topics. A broker that is not the controller asks the controller, for each name once at a time,
-and waits until it knows of the topic itself: whoever asked for the topic looks for it next.
+The controller creates topics. A broker that is not the controller asks the controller, one request at a time for each
+name, and waits until its own image has the topic: the user of the topic looks for it next.
 
-Also topics that the program around the broker wants, for a test or a notebook: no request, no client.
+A program that embeds the broker, such as a test or a notebook, creates topics here, too: no request, no client.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
-from penstock.broker.peers.asking import PeerUnavailableError
+from penstock.broker.peers.peer_requests import PeerUnavailableError
 from penstock.broker.session import UnanswerableError
 from penstock.cluster.decisions.decision import CreateTopicResult, NewTopic, TopicSelector
 from penstock.cluster.decisions.internal_topics import internal_topic, is_created_on_demand
@@ -28,20 +28,21 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-if TYPE_CHECKING:  # a broker that is alone does without
+if TYPE_CHECKING:  # a standalone broker does not load these
     from penstock.broker.peers.controller import Controller
 
 logger = logging.getLogger(__name__)
 
-# Clients ask again when they are told that there is no such topic, so nobody needs to wait for long.
+# Clients ask again when the answer has no such topic, so no client needs to wait for long.
 _ASKING_TIMEOUT_S = 10.0
-# Apart from in-sync changes, which writers wait for.
+# A channel apart from in-sync changes, for which writers wait.
 _CHANNEL = "topics"
 _NOT_ALLOWED = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED})
-# Names for which the controller has been asked and has not answered. Clients choose them, and more are not remembered.
+# The number of names in requests that the controller has not answered. Clients choose the names, and more are not
+# remembered.
 _MOST_UNDER_WAY = 1_000
 
-# Passes a request on to the controller in a client's name; None where this broker has become the controller.
+# Forwards a request to the controller in a client's name; None where this broker has become the controller.
 Forward = Callable[[CreateTopicsRequest], Awaitable[Message | None]]
 
 
@@ -53,7 +54,7 @@ class TopicCreation:
         self._under_way: dict[str, asyncio.Task[dict[str, ErrorCode]]] = {}
 
     async def close(self) -> None:
-        """What the controller has not answered is given up. Whoever still waits asks another broker."""
+        """Gives up the requests that the controller has not answered. Waiting clients ask another broker."""
         tasks = list(dict.fromkeys(self._under_way.values()))
         for task in tasks:
             task.cancel()
@@ -62,15 +63,15 @@ class TopicCreation:
     async def create(
         self, names: Sequence[str], charge: Charge = charge_nothing, forward: Forward | None = None
     ) -> dict[str, ErrorCode]:
-        """Errors by name; a topic that somebody else created meanwhile is no error. A client with a quota is charged
-        here, or with `forward` by the controller. Who wants a topic that is under way pays nothing.
+        """Errors by name; a topic that another client created meanwhile is no error. A client with a quota is charged
+        here, or with `forward` by the controller. A client that joins a creation in progress pays nothing.
         """
         if self._controller is not None and not self._controller.is_here:
             return await self._ask_in_turn(self._controller, names, charge, forward)
         return await self._create_here(names, charge)
 
     async def ensure(self, name: str) -> None:
-        """Creates the topic if it is not there; whoever needs it looks for it afterwards."""
+        """Creates the topic if it does not exist; the caller looks for it afterwards."""
         if name not in self._metadata.image.topics:
             await self.create([name])
 
@@ -96,7 +97,7 @@ class TopicCreation:
         fresh = [name for name in dict.fromkeys(names) if name not in tasks]
         fresh = fresh[: _MOST_UNDER_WAY - len(self._under_way)]
         if fresh:
-            # Others wait for the same answer, so it comes also when this caller goes away.
+            # Other callers wait for the same answer, so it comes also when this caller goes away.
             task = asyncio.ensure_future(self._ask(controller, fresh, charge, forward))
             for name in fresh:
                 self._under_way[name] = tasks[name] = task
@@ -104,7 +105,8 @@ class TopicCreation:
         if tasks:
             await asyncio.wait(list(dict.fromkeys(tasks.values())))
         answered = {name: task.result()[name] for name, task in tasks.items() if not task.cancelled()}
-        # The controller refused who asked first. That says nothing about the rights of those who waited for its answer.
+        # The controller refused the first caller. The refusal does not concern the rights of the callers that waited
+        # for its answer.
         refused = [name for name, code in answered.items() if code in _NOT_ALLOWED and name not in fresh]
         if refused:
             answered |= await self._ask(controller, refused, charge, forward)
@@ -117,7 +119,7 @@ class TopicCreation:
     async def _ask(
         self, controller: Controller, names: Sequence[str], charge: Charge, forward: Forward | None
     ) -> dict[str, ErrorCode]:
-        """Never raises: those who wait are told of a topic that is not there, and ask again."""
+        """Never raises: waiting callers get an answer without the topic, and ask again."""
         request = CreateTopicsRequest(
             topics=[_creatable(self._plan(name)) for name in names], timeout_ms=int(_ASKING_TIMEOUT_S * 1000)
         )
@@ -143,8 +145,8 @@ class TopicCreation:
         await controller.wait_until(are_known)
 
 
-# What whoever uses a topic is told. A topic that has to wait, because its client has used its quota up or because the
-# controller did not answer in time, is not there yet, as in Kafka: clients ask again.
+# The errors for users of a topic. A delayed topic, because its client has used its quota up or because the controller
+# did not answer in time, does not exist yet, as in Kafka: clients ask again.
 _TOLD = {
     ErrorCode.TOPIC_ALREADY_EXISTS: ErrorCode.NONE,
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

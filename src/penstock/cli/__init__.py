@@ -1,1 +1,1 @@
-"""The `penstock` command: one file per command group, decisions in files of their own beside them."""
+"""The `penstock` command: one file per command group; decisions have their own files beside the commands."""

@@ -75,10 +75,21 @@ def start_properties(options: StartOptions, file_properties: Mapping[str, str]) 
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
             raise StartOptionsError(f"--set {setting!r} is not key=value")
-        properties[key.strip()] = value.strip()
+        properties[key.strip()] = _followed(key.strip(), value.strip())
     if not properties.get("log.dirs") and not properties.get("log.dir"):
         raise StartOptionsError("no data directory: give --data DIR, or log.dirs in --config or --set")
     return properties
+
+
+def _followed(key: str, value: str) -> str:
+    if "${" not in value:
+        return value
+    from penstock.core.words.secrets_seen import UnknownReferenceError, follow_references
+
+    try:
+        return follow_references(value)
+    except UnknownReferenceError as error:
+        raise StartOptionsError(f"--set {key}: {error}") from None
 
 
 def listener(text: str) -> str:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import sys
 
 from penstock.cli.broker_options import StartOptions, StartOptionsError, start_properties
-from penstock.securing.places import security_directory, stays_secure
+from penstock.core.words.failure_text import tell_error
+from penstock.security_setup.places import security_directory, stays_secure
 
 
 def start_broker(options: StartOptions) -> int:
@@ -14,13 +14,17 @@ def start_broker(options: StartOptions) -> int:
     announcement = ""
     try:
         properties = start_properties(options, _read_file(options.config))
+        if options.set:
+            from penstock.cli.output import warn_of_secrets
+
+            warn_of_secrets(options.set, "Write it into a file, and give that with --config.")
         was_secure = stays_secure(properties)
         if options.secure or (was_secure and not options.insecure):
             properties, announcement = _secured(properties, is_asked=options.secure)
         elif was_secure:
             announcement = f"{security_directory(properties)} is left out: everybody who connects may do everything"
     except StartOptionsError as problem:
-        sys.stderr.write(f"Error: {problem}\n")
+        tell_error(str(problem))
         return 2
     # What the modules consist of stays until the end: to look for garbage among it took 15 of 200 ms.
     gc.disable()
@@ -32,8 +36,8 @@ def start_broker(options: StartOptions) -> int:
 
 
 def _secured(properties: dict[str, str], *, is_asked: bool) -> tuple[dict[str, str], str]:
-    from penstock.securing.setup import SecureSetupError
-    from penstock.securing.single import secure_single
+    from penstock.security_setup.setup import SecureSetupError
+    from penstock.security_setup.single import secure_single
 
     try:
         setup, secured = secure_single(properties, is_asked=is_asked)

@@ -13,7 +13,7 @@ from penstock.cluster.decisions.adoption import AdoptionError
 from penstock.cluster.store.interface import Store, StoreError
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.server.adoption import Adopted, Adoption, Step
+from penstock.server.adoption import Adopted, Adoption, AdoptionStep
 
 
 class AdoptOptions(NamedTuple):
@@ -55,8 +55,8 @@ def _read_config(options: AdoptOptions) -> BrokerConfig:
     return config
 
 
-def _tell(step: Step) -> None:
-    if step is not Step.FINISHED:
+def _tell(step: AdoptionStep) -> None:
+    if step is not AdoptionStep.FINISHED:
         output.note(f"  {step.value}")
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from penstock.admin.state.brokers import BrokerState
+from penstock.admin.state.cluster import ClusterState
 from penstock.cli import output
 from penstock.cli.access.client_properties import translate_client_properties
-from penstock.cli.access.cluster_client import Cluster, parse_servers
-from penstock.cli.access.raw_client import make_connect
+from penstock.cli.access.cluster_client import ClusterClient, parse_servers
+from penstock.cli.access.raw_client import make_connect, open_admin
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.restart_options import RestartOptions
-from penstock.cli.text import parse_pairs, plural
-from penstock.health.observed import BrokerSeen, Observed
-from penstock.health.reading import ClusterReader
-from penstock.health.rolling import (
+from penstock.cli.text import parse_settings, plural
+from penstock.health.measurements import CAREFUL_LOOK
+from penstock.health.rolling_restart import (
     NotRestartedError,
     Patience,
     Rolling,
@@ -29,7 +31,8 @@ from penstock.health.rolling import (
 from penstock.local_cluster.directory import read_ports, security_directory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.requests import RequestBox
-from penstock.securing.setup import SecureSetup
+from penstock.protocol.errors import ApiError
+from penstock.security_setup.setup import SecureSetup
 
 _HOST = "127.0.0.1"
 # A clean stop of a broker may take a minute where its disks are busy.
@@ -39,20 +42,20 @@ _BY_HAND_S = 24 * 3600.0
 _WAYS = "--data, --command and --by-hand"
 
 
-def restart_cluster(cluster: Cluster, options: RestartOptions) -> None:
+def restart_cluster(cluster: ClusterClient, options: RestartOptions) -> None:
     _check(options)
+    output.warn_of_secrets(options.set_)
     servers = parse_servers(cluster.bootstrap_servers) if options.data is None else _local_servers(options.data)
     if options.data is not None:
         cluster = _with_local_login(cluster, options.data)
-    reader = ClusterReader(servers, make_connect(cluster))
-    try:
-        observed = reader.read(with_all_minimums=True)
+    with open_admin(cluster, servers=servers) as admin, _explained(options):
+        observed = admin.read_wish(CAREFUL_LOOK)
         restart = _choose_way(options, observed)
         usual = Patience()
         patience = Patience(
             min(options.timeout, usual.before_s), _BY_HAND_S if options.by_hand else usual.restart_s, options.timeout
         )
-        rolling = Rolling(reader, restart, _tell, patience, is_careless=options.may_interrupt)
+        rolling = Rolling(admin, make_connect(cluster), restart, _tell, patience, is_careless=options.may_interrupt)
         if options.check is not None:
             check_known(observed, options.check)
             rolling.check(options.check)
@@ -62,11 +65,17 @@ def restart_cluster(cluster: Cluster, options: RestartOptions) -> None:
             output.note(f"Broker {options.wait} is back, and all is well.")
         else:
             _run(rolling, observed, options)
+
+
+@contextlib.contextmanager
+def _explained(options: RestartOptions) -> Iterator[None]:
+    try:
+        yield
     except RollingError as error:
         raise CliError(f"broker {error.left[0]}: {error.message}", _how_to_go_on(error, options)) from None
     except ValueError as error:
         raise UsageError(str(error), "`penstock cluster status` shows the brokers.") from error
-    except OSError as error:
+    except (OSError, ApiError) as error:
         raise CliError(str(error), "Check --bootstrap-server.", ExitCode.UNREACHABLE) from error
 
 
@@ -94,7 +103,7 @@ def _local_servers(directory: Path) -> list[tuple[str, int]]:
     return [(_HOST, port) for port in ports.brokers.values()]
 
 
-def _with_local_login(cluster: Cluster, directory: Path) -> Cluster:
+def _with_local_login(cluster: ClusterClient, directory: Path) -> ClusterClient:
     """A secure cluster has the file for its clients in its directory. What the user gives wins."""
     setup = SecureSetup(security_directory(directory))
     if not setup.is_there or "security.protocol" in cluster.settings:
@@ -102,7 +111,7 @@ def _with_local_login(cluster: Cluster, directory: Path) -> Cluster:
     return replace(cluster, settings={**translate_client_properties(setup.client_properties()), **cluster.settings})
 
 
-def _run(rolling: Rolling, observed: Observed, options: RestartOptions) -> None:
+def _run(rolling: Rolling, observed: ClusterState, options: RestartOptions) -> None:
     order = plan_order(observed, options.broker or (), options.first)
     if options.dry_run:
         _describe(observed, order)
@@ -111,7 +120,7 @@ def _run(rolling: Rolling, observed: Observed, options: RestartOptions) -> None:
     output.note(f"Restarted {plural(len(order), 'broker')}.")
 
 
-def _describe(observed: Observed, order: Sequence[int]) -> None:
+def _describe(observed: ClusterState, order: Sequence[int]) -> None:
     for node_id in order:
         broker = observed.brokers[node_id]
         stopped = len(find_interrupted(observed, node_id))
@@ -121,9 +130,9 @@ def _describe(observed: Observed, order: Sequence[int]) -> None:
         output.say(f"broker {node_id} at {broker.host}:{broker.port}{': ' if notes else ''}{'; '.join(notes)}")
 
 
-def _choose_way(options: RestartOptions, observed: Observed) -> Callable[[int], None]:
+def _choose_way(options: RestartOptions, observed: ClusterState) -> Callable[[int], None]:
     if options.data is not None:
-        box, config = RequestBox(options.data.absolute()), parse_pairs(options.set_)
+        box, config = RequestBox(options.data.absolute()), parse_settings(options.set_)
         return lambda node_id: _ask_owner(box, node_id, config)
     if options.command is not None:
         words = _parse_command(options.command)
@@ -150,7 +159,7 @@ def _parse_command(text: str) -> list[str]:
     return words
 
 
-def _run_command(words: Sequence[str], broker: BrokerSeen) -> None:
+def _run_command(words: Sequence[str], broker: BrokerState) -> None:
     filled = [word.format(id=broker.node_id, host=broker.host, port=broker.port) for word in words]
     output.note(f"  $ {shlex.join(filled)}")
     try:
@@ -161,7 +170,7 @@ def _run_command(words: Sequence[str], broker: BrokerSeen) -> None:
         raise NotRestartedError(f"the command ended with {ended.returncode}")
 
 
-def _ask_somebody(broker: BrokerSeen) -> None:
+def _ask_somebody(broker: BrokerState) -> None:
     output.note(f"  Restart broker {broker.node_id} at {broker.host}:{broker.port} now.")
 
 

@@ -11,27 +11,36 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.admin.look import ANSWER_TIMEOUT_S
+from penstock.admin.state.cluster import min_in_sync_of
 from penstock.cli import output
 from penstock.cli.access.client_properties import translate_client_properties
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import make_connect
 from penstock.cli.access.zookeeper import exit_code_of, open_store, read_store_config
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.text import plural
 from penstock.client.addresses import Address
-from penstock.cluster.decisions.restoring import Elected, LogEnd, ReplicaPlace, Waiting, find_leaderless, find_unled
+from penstock.cluster.decisions.restore_decisions import (
+    Elected,
+    LogEnd,
+    ReplicaPlace,
+    Waiting,
+    find_leaderless,
+    find_unled,
+)
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.loading import load_image
+from penstock.cluster.image_loader import load_image
+from penstock.cluster.snapshots.capture import take_snapshot
 from penstock.cluster.snapshots.document import Snapshot, SnapshotError, checksum_of, decode_snapshot, encode_snapshot
 from penstock.cluster.snapshots.restoration import RestorationState
-from penstock.cluster.snapshots.restoring import begin_restore, try_finish
-from penstock.cluster.snapshots.taking import take_snapshot
+from penstock.cluster.snapshots.restore import begin_restore, try_finish
 from penstock.cluster.store.interface import Store, StoreError
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import read_properties
-from penstock.health.reading import ANSWER_TIMEOUT_S, ClusterReader, read_minimums
+from penstock.health.measurements import read_log_ends, read_minimums
 from penstock.protocol.errors import ApiError
 
 _LOOK_EVERY_S = 0.5
@@ -96,10 +105,9 @@ def _partition_count(image: MetadataImage) -> int:
 
 
 def restore_snapshot(file: Path, options: RestoreOptions) -> None:
+    config = read_store_config(options.zookeeper, options.config)
     with _explained(_AGAIN):
-        data = file.read_bytes()
-        snapshot = decode_snapshot(data)
-        config = read_store_config(options.zookeeper, options.config)
+        snapshot = decode_snapshot(file.read_bytes())
         restorer = _Restorer(options)
         try:
             asyncio.run(restorer.run(config, snapshot))
@@ -113,7 +121,7 @@ class _Restorer:
         self._options = options
         settings = _client_settings(options.command_config)
         self._protocol = settings.get("security.protocol", "plaintext").upper()
-        self._connect = make_connect(Cluster("", settings))
+        self._connect = make_connect(ClusterClient("", settings))
         self._told = ""
 
     async def run(self, config: BrokerConfig, snapshot: Snapshot) -> None:
@@ -178,17 +186,14 @@ class _Restorer:
     ) -> tuple[dict[ReplicaPlace, LogEnd], dict[str, int] | None]:
         """In a thread. A broker that is here and does not answer yet is asked again."""
         leaderless = find_leaderless(image)
-        reader = ClusterReader(list(brokers.values()), self._connect)
-        ends = reader.read_log_ends(
-            brokers, [(topic.name, state.partition, state.replicas) for topic, state in leaderless]
-        )
+        places = [(topic.name, state.partition, state.replicas) for topic, state in leaderless]
+        ends = read_log_ends(self._connect, brokers, places)
         topics = sorted({topic.name for topic, _ in leaderless})
         for address in brokers.values():
             try:
-                with reader.open(address) as client:
-                    return {(key.topic, key.partition, key.node_id): end for key, end in ends.items()}, read_minimums(
-                        client, topics, ANSWER_TIMEOUT_S
-                    )
+                with self._connect(address, ANSWER_TIMEOUT_S) as client:
+                    minimums = min_in_sync_of(read_minimums(client, topics))
+                return {(key.topic, key.partition, key.node_id): end for key, end in ends.items()}, minimums
             except (OSError, ApiError):
                 continue
         return {}, None

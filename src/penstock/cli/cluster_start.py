@@ -21,14 +21,15 @@ from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.progress import is_watched
 from penstock.cli.views.running_cluster import RunningView, running_table, view_of
 from penstock.client.addresses import Address, parse_servers
+from penstock.core.config.types import ConfigError
+from penstock.core.properties import read_properties
 from penstock.local_cluster.cluster import Cluster, stopping_order
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker
-from penstock.local_cluster.ports import is_free
 from penstock.local_cluster.process_members import ProcessMembers
 from penstock.local_cluster.requests import RequestBox, RestartRequest
-from penstock.local_cluster.restarting import restart_broker
+from penstock.local_cluster.restarts import restart_broker
 from penstock.processes.server_process import ServerProcessError
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError
 
@@ -76,6 +77,13 @@ def start_cluster(options: ClusterOptions) -> int:
             return _run(cluster, interrupts, requests)
         finally:
             cluster.abandon()
+
+
+def read_broker_properties(path: Path) -> dict[str, str]:
+    try:
+        return read_properties(path)
+    except ConfigError as error:
+        raise UsageError(str(error), "Check the file given to --config.") from None
 
 
 class Interrupts:
@@ -245,10 +253,7 @@ def _serve(cluster: Cluster, request: RestartRequest, display: Display[RunningVi
     """Why the broker was not restarted; empty when it was."""
     display.tell(f"Restarting broker {request.node_id} ...")
     try:
-        broker = cluster.broker(request.node_id)
-        if not broker.is_running and not is_free(broker.host, broker.port):
-            return "it was started elsewhere, by another command: restart it there"
-        restart_broker(broker, request.config)
+        restart_broker(cluster.broker(request.node_id), request.config)
     except (ClusterError, ServerProcessError, OSError) as error:
         return str(error)
     return ""

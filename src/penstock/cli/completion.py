@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 
+from penstock.core.words.visible_text import one_line
+
 _PATIENCE_SECONDS = 1.0
 
 
@@ -31,4 +33,5 @@ def _complete(context: typer.Context, incomplete: str, names: Any) -> list[str]:
         candidates = names(AdminClient({"bootstrap.servers": servers, "log_level": 0}))
     except (KafkaException, TimeoutError):
         return []
-    return sorted(name for name in candidates if name.startswith(incomplete))
+    # A name that a terminal would obey can be typed, but is not put there.
+    return sorted(name for name in candidates if name.startswith(incomplete) and one_line(name) == name)

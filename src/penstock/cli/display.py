@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from penstock.cli import output
+from penstock.core.words.visible_text import harmless
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,7 +47,7 @@ class Display(Generic[View]):
 
     def tell(self, text: str) -> None:
         if self._live is not None:
-            self._live.console.print(text, highlight=False, markup=False, soft_wrap=True)
+            self._live.console.print(harmless(text), highlight=False, markup=False, soft_wrap=True)
         else:
             output.note(text)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.core.visible_text import harmless
+from penstock.core.words.failure_text import tell_error
+from penstock.core.words.visible_text import one_line
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaException
@@ -70,6 +70,7 @@ EXPLANATIONS: dict[str, Explanation] = {
     "UNKNOWN_TOPIC_OR_PART": Explanation("no such topic or partition", _TOPIC_HINT),
     "_UNKNOWN_TOPIC": Explanation("no such topic", _TOPIC_HINT),
     "_UNKNOWN_PARTITION": Explanation("no such partition", "`penstock topics describe NAME` shows what there is."),
+    "LEADER_NOT_AVAILABLE": Explanation("no broker leads the partition", "`penstock cluster status` says why."),
     "TOPIC_ALREADY_EXISTS": Explanation("", "Add --if-not-exists to accept that."),
     "TOPIC_EXCEPTION": Explanation("", "Topic names are 1 to 249 letters, digits, dots, dashes or underscores."),
     "INVALID_REPLICATION_FACTOR": Explanation(
@@ -110,6 +111,9 @@ EXPLANATIONS: dict[str, Explanation] = {
 
 
 _NONE = Explanation("")
+# What a partition without a leader comes to: the command asks the brokers for the cause.
+LEADERLESS = "LEADER_NOT_AVAILABLE"
+_NO_LEADERS = "No leaders found"  # librdkafka's, under a name that says nothing
 _NO_KERBEROS = Explanation(
     "this command goes by librdkafka, which was built without Kerberos (GSSAPI)",
     "confluent-kafka's wheels are. Log in another way; users, tokens, acls, quotas and policies do without librdkafka.",
@@ -124,11 +128,12 @@ def hint_for(name: str) -> str:
 
 def explain(name: str, text: str, subject: str = "") -> CliError:
     """The error for a client library's error `name` with its own `text`, about `subject` (a topic, a group...)."""
+    name = LEADERLESS if _NO_LEADERS in text else name
     explanation = _NO_KERBEROS if "No provider for SASL mechanism GSSAPI" in text else EXPLANATIONS.get(name, _NONE)
     message = explanation.message or _strip_prefixes(text)
     if not message:
         message = name.strip("_").replace("_", " ").lower()
-    prefix = f"{subject}: " if subject else ""
+    prefix = f"{one_line(subject)}: " if subject else ""  # a name with a line end would look like two errors
     return CliError(f"{prefix}{message}", explanation.hint, explanation.exit_code, name)
 
 
@@ -153,6 +158,4 @@ def unreachable(reasons: Iterable[str]) -> CliError:
 
 
 def report(error: CliError) -> None:
-    sys.stderr.write(f"Error: {harmless(error.message)}\n")
-    if error.hint:
-        sys.stderr.write(f"{harmless(error.hint)}\n")
+    tell_error(error.message, error.hint)

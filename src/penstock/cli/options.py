@@ -15,9 +15,11 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli.access.client_properties import translate_client_properties
-from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.errors import CliError, ExitCode, UsageError, explain_exception
-from penstock.cli.text import parse_pairs
+from penstock.cli.access.cluster_client import ClusterClient
+from penstock.cli.errors import LEADERLESS, CliError, ExitCode, UsageError, explain_exception
+from penstock.cli.output import warn_of_secrets
+from penstock.cli.text import parse_settings
+from penstock.core.words.visible_text import harmless
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
@@ -25,15 +27,17 @@ BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+
+def brokers_option(help_text: str) -> Any:
+    """The option that names brokers. Kafka's clients say `servers`, its tools `server`."""
+    return typer.Option(
+        "--bootstrap-server", "--bootstrap-servers", "-b", metavar="HOST:PORT,...", help=help_text, show_default=False
+    )
+
+
 _BootstrapServer = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server", "-b",
-        metavar="HOST:PORT,...",
-        help=f"Brokers to start from.  [default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP}]",
-        show_default=False,
-    ),
-]  # fmt: skip
+    str | None, brokers_option(f"Brokers to start from.  [default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP}]")
+]
 _CommandConfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Property file with client settings, as Kafka's tools take it.")
 ]
@@ -77,6 +81,10 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
         except CliError as error:
             if error.exit_code is ExitCode.UNREACHABLE and cluster.errors:
                 error.message += f" ({cluster.errors[-1]})"  # what the library noticed in the background is the reason
+            if error.name == LEADERLESS:
+                from penstock.cli.access.leaderless import why_no_leader
+
+                error.hint = why_no_leader(cluster)
             raise
 
     keyword_only = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in options]
@@ -122,10 +130,13 @@ def _kafka_errors_explained() -> Iterator[None]:
         raise explain_exception(error) from error
 
 
-def choose_cluster(bootstrap_server: str | None, command_config: Path | None, settings: list[str] | None) -> Cluster:
+def choose_cluster(
+    bootstrap_server: str | None, command_config: Path | None, settings: list[str] | None
+) -> ClusterClient:
     """Option beats file beats environment beats default."""
+    warn_of_secrets(settings, "Write it into a file, and give that with --command-config.")
     chosen = translate_client_properties(read_client_properties(command_config)) if command_config else {}
-    chosen.update(parse_pairs(settings))
+    chosen.update(parse_settings(settings))
     servers = (
         bootstrap_server
         or chosen.pop("bootstrap.servers", None)
@@ -133,7 +144,7 @@ def choose_cluster(bootstrap_server: str | None, command_config: Path | None, se
         or DEFAULT_BOOTSTRAP
     )
     chosen.pop("bootstrap.servers", None)
-    return Cluster(servers, chosen)
+    return ClusterClient(servers, chosen)
 
 
 def read_client_properties(path: Path) -> dict[str, str]:
@@ -146,12 +157,26 @@ def read_client_properties(path: Path) -> dict[str, str]:
         raise UsageError(str(error), "Check the file given to --command-config.") from None
 
 
+def read_text(path: str) -> str:
+    """A file, or what comes in by `-`."""
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        text.encode()  # where the locale says nothing, Python lets every byte in
+        return text
+    except FileNotFoundError:
+        raise UsageError(f"{path}: there is no such file") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeError:
+        raise UsageError(f"{'the input' if path == '-' else path} is not a text file") from None
+
+
 def confirm(question: str, yes: bool) -> None:
     """Asks before something is lost. A script has nobody to ask, so it must say --yes."""
     if yes:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"{question} Nobody is there to answer.", "Add --yes.")
-    if not typer.confirm(question, err=True):  # what a command prints may be read by a program
+    if not typer.confirm(harmless(question), err=True):  # what a command prints may be read by a program
         sys.stderr.write("Nothing was changed.\n")
         raise typer.Exit(ExitCode.FAILURE)

@@ -6,14 +6,15 @@ import re
 from collections.abc import Iterable
 
 from penstock.cli.errors import UsageError
-from penstock.core.plurals import plural as plural  # commands have it from here
+from penstock.core.words.plurals import plural as plural  # commands have both from here
+from penstock.core.words.secrets_seen import UnknownReferenceError, follow_references
+from penstock.core.words.sizes import format_size as format_size
 
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0abfnrtv\\'\"])")
 _ESCAPES = {
     "0": b"\0", "a": b"\a", "b": b"\b", "f": b"\f", "n": b"\n", "r": b"\r", "t": b"\t", "v": b"\v",
     "\\": b"\\", "'": b"'", '"': b'"',
 }  # fmt: skip
-_SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SIZE_FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 
@@ -26,8 +27,17 @@ def parse_pair(text: str, what: str = "setting") -> tuple[str, str]:
     return key.strip(), value
 
 
-def parse_pairs(texts: Iterable[str] | None, what: str = "setting") -> dict[str, str]:
-    return dict(parse_pair(text, what) for text in texts or ())
+def parse_setting(text: str, what: str = "setting") -> tuple[str, str]:
+    """`key=value`, where the value may name a variable of the environment or a file that holds it, or a part of it."""
+    key, value = parse_pair(text, what)
+    try:
+        return key, follow_references(value)
+    except UnknownReferenceError as error:
+        raise UsageError(f"{key}: {error}") from None
+
+
+def parse_settings(texts: Iterable[str] | None, what: str = "setting") -> dict[str, str]:
+    return dict(parse_setting(text, what) for text in texts or ())
 
 
 def unescape(text: str) -> bytes:
@@ -48,14 +58,6 @@ def _unescape_one(code: str) -> bytes:
     if code[0] == "u":
         return chr(int(code[1:], 16)).encode("utf-8", "surrogatepass")
     return _ESCAPES[code]
-
-
-def format_size(size: float) -> str:
-    for unit in _SIZE_UNITS:
-        if size < 1024 or unit == _SIZE_UNITS[-1]:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("the last unit ends the loop")
 
 
 def parse_size(text: str) -> int:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.cli.errors import CliError, ExitCode, UsageError
+from penstock.cli.output import warn_of_secrets
+from penstock.cli.text import parse_setting
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError
-from penstock.processes.zookeeper_process import Member, Place, ZooKeeperProcess
+from penstock.processes.zookeeper_process import EnsembleMembership, ZooKeeperProcess, ZooKeeperServer
 
 # How often the server is asked whether it serves, until it does.
 _POLL_S = 0.1
@@ -30,6 +32,7 @@ def run_zookeeper(options: ZooKeeperOptions) -> int:
     """Blocks until SIGTERM or SIGINT, or until the server ends by itself; returns the exit code."""
     place = None if options.ensemble is None else parse_place(options.ensemble, options.server_id)
     settings = dict(_parse_setting(each) for each in options.settings)
+    warn_of_secrets(options.settings, "ssl.keyStore.passwordPath and ssl.trustStore.passwordPath name files instead.")
     try:
         server = ZooKeeperProcess(
             Path(options.data), port=options.port, host=options.host, place=place, settings=settings
@@ -41,26 +44,26 @@ def run_zookeeper(options: ZooKeeperOptions) -> int:
     return _Foreground(server).run()
 
 
-def parse_place(ensemble: str, server_id: int) -> Place:
+def parse_place(ensemble: str, server_id: int) -> EnsembleMembership:
     members = [_parse_member(each.strip()) for each in ensemble.split(",")]
     if server_id > len(members):
         raise UsageError(f"--id {server_id} is more than the {len(members)} servers of --ensemble")
-    return Place(server_id, members)
+    return EnsembleMembership(server_id, members)
 
 
-def _parse_member(text: str) -> Member:
+def _parse_member(text: str) -> ZooKeeperServer:
     host, peer_port, election_port = ([*text.rsplit(":", 2), "", ""])[:3]
     if not host or not peer_port.isdecimal() or not election_port.isdecimal():
         raise UsageError(
             f"{text!r} is not HOST:PORT:PORT", "As in --ensemble zk1:2888:3888,zk2:2888:3888,zk3:2888:3888"
         )
-    return Member(host, int(peer_port), int(election_port))
+    return ZooKeeperServer(host, int(peer_port), int(election_port))
 
 
 def _parse_setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not key or not equals or "\n" in text:
-        raise UsageError(f"--set {text!r} is not KEY=VALUE")
+    key, value = parse_setting(text)
+    if "\n" in key or "\n" in value:
+        raise UsageError(f"{key!r} has more than one line")
     return key, value
 
 

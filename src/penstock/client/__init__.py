@@ -1,1 +1,1 @@
-"""One connection to a broker, and how clients are set up."""
+"""A connection to a broker, and the settings of clients."""

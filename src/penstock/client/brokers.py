@@ -6,7 +6,7 @@ when it is needed, and opened anew after it was lost.
 
 Answers come in the order of the requests on a connection, so a request that waits inside a broker (a fetch that waits
 for records, a member that joins a group) holds up what is sent after it. Whoever sends such requests takes connections
-of its own by `apart`.
+of its own by `dedicated`.
 
 Errors: BrokersUnreachableError (no broker could be reached in time), LoginRefusedError (the credentials are wrong),
 ConnectionClosedError and TimeoutError (the request was sent, and what became of it is unknown), and ApiError (a broker
@@ -24,12 +24,12 @@ from typing import Any, NamedTuple, Self
 from penstock.client.addresses import Address
 from penstock.client.connection import REQUEST_TIMEOUT_S, LoginRefusedError
 from penstock.client.own_work import settle_by_asking
-from penstock.client.reaching.answers import CONTROLLER_MOVED, COORDINATOR_MOVED, LEADER_MOVED, NOWHERE, has_code
-from penstock.client.reaching.attempts import Attempts, BrokersUnreachableError, MovedError
-from penstock.client.reaching.guide import Guide, metadata_request
-from penstock.client.reaching.links import Link, Links
-from penstock.client.reaching.topology import Topology
-from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.client.routes.answers import CONTROLLER_MOVED, COORDINATOR_MOVED, LEADER_MOVED, NOWHERE, has_code
+from penstock.client.routes.attempts import Attempts, BrokersUnreachableError, MovedError
+from penstock.client.routes.links import CONNECT_TIMEOUT_S, Link, Links
+from penstock.client.routes.route_finder import RouteFinder, metadata_request
+from penstock.client.routes.topology import Topology
+from penstock.client.security import PLAINTEXT, SecuritySource
 from penstock.client.sendings import Sendings
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
@@ -67,45 +67,58 @@ class Brokers:
     def __init__(
         self,
         bootstrap: Sequence[Address],
-        security: ClientSecurity = PLAINTEXT,
+        security: SecuritySource = PLAINTEXT,
         *,
         client_id: str = "penstock",
         metadata_age_s: float = 60.0,
         timeout_s: float = REQUEST_TIMEOUT_S,
         patience_s: float | None = None,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> None:
         """Opens nothing yet. What is known of a topic is asked for anew when it is older than `metadata_age_s`. Calls
         fail before their time is over when no broker could be reached for `patience_s`.
         """
         self.bootstrap = tuple(bootstrap)
         self._patience_s = patience_s
-        self._links = Links(security, client_id)
-        self._guide = Guide(Topology(bootstrap, metadata_age_s), self._links)
+        self._links = Links(security, client_id, connect_timeout_s)
+        self._route_finder = RouteFinder(Topology(bootstrap, metadata_age_s), self._links)
         self.timeout_s = timeout_s
         self._parent: Brokers | None = None
-        self._apart: set[Brokers] = set()
+        self._dedicated: set[Brokers] = set()
 
     async def ask(self, message: Message, *, timeout_s: float | None = None, retry: bool = False) -> Any:
-        """The answer of any broker that is up."""
-        route = _Route(lambda: self._guide.connect_any(self._links), lambda: None, NOWHERE)
-        return await self._ask(message, route, timeout_s, retry)
+        """The answer of any broker that is up. One that does not answer is asked last the next time."""
+        asked: list[tuple[Link, int]] = []  # with the number of answers that had come over each
+
+        async def connect() -> Link:
+            link = await self._route_finder.connect_any(self._links)
+            asked.append((link, link.answers))
+            return link
+
+        try:
+            answer = await self._ask(message, _Route(connect, lambda: None, NOWHERE), timeout_s, retry)
+        except TimeoutError as error:
+            link, answers = asked[-1]
+            if link.answers == answers:  # nobody else was served either
+                self._route_finder.heard.note_failure(link.address, error)
+            raise
+        self._route_finder.heard.note(asked[-1][0].address, answered=True)
+        return answer
 
     async def ask_node(
         self, node_id: int, message: Message, *, timeout_s: float | None = None, retry: bool = False
     ) -> Any:
         """ApiError BROKER_NOT_AVAILABLE where the cluster has no such broker."""
 
-        async def connect() -> Link:
-            return await self._links.get(await self._guide.node(node_id))
-
-        return await self._ask(message, _Route(connect, self._forget_nodes, NOWHERE), timeout_s, retry)
+        route = _Route(lambda: self.connect_node(node_id), self._forget_nodes, NOWHERE)
+        return await self._ask(message, route, timeout_s, retry)
 
     async def ask_controller(self, message: Message, *, timeout_s: float | None = None, retry: bool = False) -> Any:
         """An answer that has NOT_CONTROLLER anywhere is followed up until the time is over, and returned then. A change
         that was sent twice, and finds its own work the second time, is answered as if it had been sent once."""
 
         async def connect() -> Link:
-            return await self._links.get(await self._guide.controller())
+            return await self._links.get(await self._route_finder.controller())
 
         route, sendings = _Route(connect, self._forget_controller, CONTROLLER_MOVED), Sendings()
         loop = asyncio.get_running_loop()
@@ -148,7 +161,7 @@ class Brokers:
         or COORDINATOR_LOAD_IN_PROGRESS anywhere is followed up until the time is over, and returned then."""
 
         async def connect() -> Link:
-            return await self._links.get(await self._guide.coordinator((kind, key)))
+            return await self._links.get(await self._route_finder.coordinator((kind, key)))
 
         route = _Route(connect, lambda: self.forget_coordinator(kind, key), COORDINATOR_MOVED)
         return await self._ask(message, route, timeout_s, retry)
@@ -157,10 +170,10 @@ class Brokers:
         """How many the topic has, from what is known or from a broker; ApiError UNKNOWN_TOPIC_OR_PARTITION,
         TOPIC_AUTHORIZATION_FAILED or INVALID_TOPIC_EXCEPTION. `may_create` lets a broker create the topic, if its
         configuration has that."""
-        known = self._guide.topology.topic(topic, asyncio.get_running_loop().time())
+        known = self._route_finder.topology.topic(topic, asyncio.get_running_loop().time())
         if known is None:
             attempts = self._attempts(f"the partitions of topic {topic}", retry=True)
-            known = await attempts.run(lambda: self._guide.topic(topic, may_create=may_create), self.timeout_s)
+            known = await attempts.run(lambda: self._route_finder.topic(topic, may_create=may_create), self.timeout_s)
         return len(known.leaders)
 
     async def metadata(
@@ -170,50 +183,71 @@ class Brokers:
         may_create: bool = False,
         with_rights: bool = False,
         timeout_s: float | None = None,
+        answer_timeout_s: float = _METADATA_TIMEOUT_S,
     ) -> MetadataResponse:
         """Fresh from a broker: of these topics, or of all for None. Errors of topics are in the answer. `with_rights`
-        asks for the operations that the caller may do, on the cluster and on the topics."""
+        asks for the operations that the caller may do, on the cluster and on the topics. A broker that does not answer
+        within `answer_timeout_s` is left for another one."""
         request = metadata_request(topics, may_create=may_create, with_rights=with_rights)
         timeout_s = self.timeout_s if timeout_s is None else timeout_s
         attempts = self._attempts("metadata", retry=True)
         answer: MetadataResponse = await attempts.run(
-            lambda: self._guide.metadata(request, min(timeout_s, _METADATA_TIMEOUT_S)), timeout_s
+            lambda: self._route_finder.metadata(request, min(timeout_s, answer_timeout_s)), timeout_s
         )
         return answer
 
+    async def connect_node(self, node_id: int) -> Link:
+        """For those who ask one broker in their own way. One try: raises OSError and ApiError."""
+        return await self._links.get(await self._route_finder.node(node_id))
+
+    async def connect_address(self, address: Address) -> Link:
+        """For a broker that need not be in the cluster yet. One try: raises OSError and ApiError."""
+        return await self._links.get(address)
+
+    def silent_addresses(self) -> frozenset[Address]:
+        """Of brokers that did not answer in time when they were asked what any broker knows."""
+        return frozenset(filter(self._route_finder.heard.is_silent, self._route_finder.topology.addresses()))
+
     async def connect_leader(self, topic: str, partition: int) -> Link:
         """For those who pipeline requests to one leader. One try: raises OSError and ApiError."""
-        return await self._links.get(await self._guide.leader(topic, partition))
+        return await self._links.get(await self._route_finder.leader(topic, partition))
 
     def forget_leader(self, topic: str, partition: int) -> None:
         """Says that what is known of the topic is not true any more."""
-        self._guide.topology.forget_topic(topic)
+        self._route_finder.topology.forget_topic(topic)
 
     def forget_coordinator(self, kind: CoordinatorKind, key: str) -> None:
-        self._guide.topology.forget_coordinator((kind, key))
+        self._route_finder.topology.forget_coordinator((kind, key))
 
-    def apart(self) -> Brokers:
+    def dedicated(self) -> Brokers:
         """The same brokers over connections of their own, for requests that wait inside a broker. What is known of the
         cluster is shared. The caller closes what is returned; `close` of the original closes it, too."""
         other = Brokers.__new__(Brokers)
         other.bootstrap = self.bootstrap
         other._patience_s = self._patience_s
-        other._links = self._links.alike()
-        other._guide = self._guide
+        other._links = self._links.clone()
+        other._route_finder = self._route_finder
         other.timeout_s = self.timeout_s
         other._parent = self
-        other._apart = set()
-        self._apart.add(other)
+        other._dedicated = set()
+        self._dedicated.add(other)
         return other
+
+    async def hang_up(self) -> None:
+        """Closes the connections that nobody waits on, and forgets who the controller was. The next request opens new
+        connections, which show the certificates of then.
+        """
+        self._forget_controller()
+        await self._links.keep_only(set())
 
     async def close(self) -> None:
         """Ends all connections. Whoever waits for an answer gets ConnectionClosedError."""
-        for other in list(self._apart):
+        for other in list(self._dedicated):
             await other.close()
         if self._parent is None:
-            await self._guide.close()
+            await self._route_finder.close()
         else:
-            self._parent._apart.discard(self)
+            self._parent._dedicated.discard(self)
         await self._links.close()
 
     async def __aenter__(self) -> Self:
@@ -260,7 +294,7 @@ class Brokers:
         return Attempts(subject, retry=retry, patience_s=self._patience_s, sendings=sendings)
 
     def _forget_nodes(self) -> None:
-        self._guide.topology.nodes = {}
+        self._route_finder.topology.nodes = {}
 
     def _forget_controller(self) -> None:
-        self._guide.topology.controller_id = -1
+        self._route_finder.topology.controller_id = -1

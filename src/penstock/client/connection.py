@@ -29,6 +29,8 @@ CONNECT_TIMEOUT_S = 10.0
 # Longer than the longest default wait inside a broker: a rebalance may take max.poll.interval.ms, others take far less.
 REQUEST_TIMEOUT_S = 30.0
 # What the kernel of this side says when the other one is not heard: a machine that is there resets or closes.
+# A broker that hangs does not say goodbye over TLS; the library would wait for 30 s.
+_TLS_FAREWELL_S = 1.0
 _SILENCE = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
 _MOST_AT_ONCE = 1 << 17  # larger ones are mapped anew each time: a third slower where megabytes are fetched
 
@@ -47,6 +49,7 @@ class Connection:
         self._login: _Login | None = None
         self._gathered: list[bytes] = []  # frames that leave at the end of this turn of the loop
         self.answers = 0  # that have come
+        self.peer_certificate: bytes | None = None  # what the broker has shown, as DER; None without TLS
         self._reading = asyncio.create_task(self._read(), name="client connection")
 
     @classmethod
@@ -67,10 +70,15 @@ class Connection:
         async with asyncio.timeout(timeout_s):
             # Otherwise uvloop leaves the failure of a name behind that nobody fetches, where the caller is cancelled.
             await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            reader, writer = await asyncio.open_connection(host, port, ssl=security.tls)
+            farewell_s = None if security.tls is None else _TLS_FAREWELL_S
+            reader, writer = await asyncio.open_connection(
+                host, port, ssl=security.tls, ssl_shutdown_timeout=farewell_s
+            )
         if set_options is not None:
             set_options(writer.get_extra_info("socket"))
         connection = cls(reader, writer, Exchange(client_id, max_frame_size))
+        if security.tls is not None:
+            connection.peer_certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         if security.credentials is not None:
             connection._login = _Login(security.credentials, host)
             try:

@@ -12,7 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.client.brokers import Brokers
-from penstock.client.grouping.joining import Assign, Generation, GroupProtocol, JoinedMember, Joining, MemberTimes
+from penstock.client.group_membership.group_requests import (
+    Assign,
+    Generation,
+    GroupProtocol,
+    JoinedMember,
+    Joining,
+    MemberTimes,
+)
 from penstock.protocol.errors import ErrorCode
 
 __all__ = ["Assign", "Generation", "GroupProtocol", "JoinedMember", "Listener", "Member", "MemberTimes"]
@@ -53,7 +60,7 @@ class Member:
         """`protocols` is asked at each join: a subscription may change, followed by `rejoin`. The member takes
         connections of its own from `brokers`."""
         self._shared = brokers
-        self._brokers = brokers.apart()
+        self._brokers = brokers.dedicated()
         self._listener = listener
         self._times = times
         self._joining = Joining(self._brokers, group, protocol_type, protocols, assign, times)
@@ -130,12 +137,13 @@ class Member:
         do so: the session is over that began when the last heartbeat that was answered was sent."""
         loop = asyncio.get_running_loop()
         session_s = self._times.session_timeout_ms / 1000
-        step_s = session_s / _BEATS_IN_SESSION
+        patience_s = session_s / _BEATS_IN_SESSION
+        step_s = min(patience_s, self._times.heartbeat_interval_ms / 1000)
         ends_at = loop.time() + session_s
         while loop.time() < ends_at:
             await asyncio.sleep(min(step_s, ends_at - loop.time()))
             sent_at = loop.time()
-            code = await self._joining.beat(generation, max(0.0, min(step_s, ends_at - sent_at)))
+            code = await self._joining.beat(generation, max(0.0, min(patience_s, ends_at - sent_at)))
             if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
                 ends_at = sent_at + session_s
                 if code != ErrorCode.NONE:

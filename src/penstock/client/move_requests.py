@@ -3,7 +3,7 @@ of the moves that are under way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.protocol.errors import ErrorCode, error_of
@@ -45,12 +45,6 @@ def read_moves(answer: ListPartitionReassignmentsResponse) -> dict[Partition, Mo
         for topic in answer.topics
         for row in topic.partitions
     }
-
-
-def find_lagging(replicas: Iterable[int], isr: Collection[int], move: Moving | None) -> tuple[int, ...]:
-    """Replicas that should be in sync and are not. Those that a move adds come in sync when the move is done."""
-    adding = () if move is None else move.adding
-    return tuple(node for node in replicas if node not in isr and node not in adding)
 
 
 def build_reassignment(

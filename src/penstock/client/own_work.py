@@ -6,6 +6,8 @@ what a second sending meets, and where what is there now is what was asked for:
     CreateTopics                 exists already, with these partitions, replicas and settings
     CreatePartitions             has that many already
     DeleteTopics                 there is none
+    IncrementalAlterConfigs,     no topic, and nothing but tags is taken off (a name without a topic may have some
+    AlterConfigs                 until they are cleared)
     AlterPartitionReassignments  nothing to cancel
     AlterUserScramCredentials    no credential to delete
     ExpireDelegationToken        no token to end
@@ -22,12 +24,15 @@ Questions to brokers are yielded (`settle_by_asking`), so that both kinds of cli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from penstock.core.config.changes import ConfigOperation
+from penstock.core.config.keys.authorization import TAGS_KEY
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID, Message
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -56,6 +61,10 @@ from penstock.protocol.messages.describe_configs import (
 from penstock.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
+)
+from penstock.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -215,6 +224,39 @@ def _delete_topics(_: DeleteTopicsRequest, response: DeleteTopicsResponse) -> It
             yield Doubt(row, row.name, _is_gone, _is_gone)
 
 
+def _change_configs(
+    request: IncrementalAlterConfigsRequest, response: IncrementalAlterConfigsResponse
+) -> Iterator[Doubt]:
+    taking = (ConfigOperation.DELETE, ConfigOperation.SUBTRACT)
+    cleared = {
+        resource.resource_name
+        for resource in request.resources
+        if resource.resource_type == _TOPIC_RESOURCE
+        and resource.configs
+        and all(
+            each.name == TAGS_KEY and (each.config_operation in taking or not each.value) for each in resource.configs
+        )
+    }
+    return _clear_tags(() if request.validate_only else response.responses, cleared)
+
+
+def _replace_configs(request: AlterConfigsRequest, response: AlterConfigsResponse) -> Iterator[Doubt]:
+    cleared = {
+        resource.resource_name
+        for resource in request.resources
+        if resource.resource_type == _TOPIC_RESOURCE
+        and all(each.name == TAGS_KEY and not each.value for each in resource.configs)
+    }
+    return _clear_tags(() if request.validate_only else response.responses, cleared)
+
+
+def _clear_tags(rows: Iterable[Any], cleared: Collection[str]) -> Iterator[Doubt]:
+    for row in rows:
+        is_unknown = row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if is_unknown and row.resource_type == _TOPIC_RESOURCE and row.resource_name in cleared:
+            yield Doubt(row, row.resource_name, _is_gone, _is_gone)
+
+
 def _cancel_moves(
     request: AlterPartitionReassignmentsRequest, response: AlterPartitionReassignmentsResponse
 ) -> Iterator[Doubt]:
@@ -256,6 +298,8 @@ _RULES: Mapping[type[Message], Callable[[Any, Any], Iterator[Doubt]]] = {
     CreateTopicsRequest: _create_topics,
     CreatePartitionsRequest: _create_partitions,
     DeleteTopicsRequest: _delete_topics,
+    IncrementalAlterConfigsRequest: _change_configs,
+    AlterConfigsRequest: _replace_configs,
     AlterPartitionReassignmentsRequest: _cancel_moves,
     AlterUserScramCredentialsRequest: _delete_users,
     ExpireDelegationTokenRequest: _end_token,

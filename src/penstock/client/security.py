@@ -6,9 +6,10 @@ The settings are Kafka's client properties (`security.protocol`, `ssl.*`), or li
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from penstock.client.credentials import CredentialsError, make_credentials
 from penstock.client.java_settings import NoCredentialsError, parse_jaas
@@ -54,6 +55,8 @@ class ClientSecurity:
 
 
 PLAINTEXT = ClientSecurity()
+# A function is asked for each new connection: certificates and authorities may change while a client runs.
+SecuritySource: TypeAlias = ClientSecurity | Callable[[], ClientSecurity]
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:

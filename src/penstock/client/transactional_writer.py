@@ -11,8 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from penstock.client.batches.building import NewRecord, Sequenced, finish_batch, prepare_batch
+from penstock.client.batches.batch_builder import NewRecord, Sequenced, finish_batch, prepare_batch
 from penstock.client.brokers import Brokers, CoordinatorKind
+from penstock.client.retries import SYSTEM_CHANCE
+from penstock.core.time.backoff import Backoff, Pauses
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode, error_of, is_retriable, known_code
 from penstock.protocol.message import Message
@@ -29,7 +31,7 @@ from penstock.protocol.messages.produce import (
 __all__ = ["FencedError", "NewRecord", "TransactionalWriter"]
 
 # Markers take a few milliseconds.
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.002, 0.1
+_BACKOFF = Backoff(0.002, 0.1)
 _SEQUENCES = 2**31
 _FENCED = frozenset(
     {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
@@ -184,7 +186,7 @@ async def _ask_until_done(
 ) -> Any:
     """Asks again while the answer is an error that passes. All that is asked here may be asked twice."""
     loop = asyncio.get_running_loop()
-    pause_s = _FIRST_PAUSE_S
+    pauses = Pauses(_BACKOFF, SYSTEM_CHANCE)
     while True:
         answer = await ask(max(0.0, deadline - loop.time()))
         code = known_code(code_of(answer))
@@ -192,10 +194,10 @@ async def _ask_until_done(
             return answer
         if code in _FENCED:
             raise FencedError(ApiError(code).message)
+        pause_s = pauses.next_s()
         if not is_retriable(code) or loop.time() + pause_s > deadline:
             raise error_of(code_of(answer), _message_of(answer))
         await asyncio.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _top_code(answer: Any) -> int:

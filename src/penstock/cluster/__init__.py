@@ -1,1 +1,1 @@
-"""The metadata of the cluster: an image, decisions about it, the store that keeps it."""
+"""The metadata of the cluster: the metadata image, decisions about it, and the store that keeps it."""

@@ -1,6 +1,6 @@
-"""The cluster's metadata as an immutable value, and what changed between two of them.
+"""The cluster's metadata as an immutable value, and the differences between two images.
 
-The broker serves every request from one image. The controller makes the next one; nothing is ever changed in place.
+The broker serves every request from one image. The controller makes the next image; no image ever changes in place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.levels import FIRST_LEVEL, LevelRange
-from penstock.cluster.security_image import NO_SECURITY, SecurityImage
+from penstock.cluster.security_image import NO_SECURITY, SecurityImage, tags_key
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.listeners import Endpoint
 from penstock.core.partition_state import NO_LEADER, PartitionState
@@ -40,15 +40,15 @@ class BrokerRegistration(NamedTuple):
     node_id: int
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
-    # Larger with every registration of any broker: tells a restarted broker from its former self.
+    # Rises with every registration of any broker: distinguishes a restarted broker from its former registration.
     epoch: int = 0
-    # The epoch that its logs were closed with: where that was its last one, nothing was lost. -1: not known.
+    # The epoch in which its logs were closed: where that was its last epoch, nothing was lost. -1: not known.
     previous_epoch: int = -1
-    # A controlled shutdown is under way: it gets no new leaderships.
+    # A controlled shutdown is in progress: the broker gets no new leaderships.
     is_stopping: bool = False
     # The levels of the metadata that its version knows.
     levels: LevelRange = LevelRange(FIRST_LEVEL, FIRST_LEVEL)
-    # The ids of its data directories, and whether no log was in them when it started.
+    # The ids of its data directories, and whether they had no log at its start.
     directories: tuple[str, ...] = ()
     is_empty: bool = False
 
@@ -83,17 +83,17 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     broker_configs: Mapping[int, Settings] = field(default_factory=dict)
     default_broker_config: Settings = field(default_factory=lambda: _NO_SETTINGS)
-    # Of groups that have settings of their own; whether such a group exists is known to its coordinator alone.
+    # Groups with settings of their own; only the coordinator knows whether such a group exists.
     group_configs: Mapping[str, Settings] = field(default_factory=dict)
-    # The data directories of each registered broker that told them, as it last registered, also while it is away.
+    # The data directories of each registered broker that named them, by its last registration, also while it is away.
     directories: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    # Registered brokers that are not here, as they last registered. See `registered`.
+    # Registered brokers that are away, by their last registration. See `registered`.
     away: Mapping[int, BrokerRegistration] = field(default_factory=dict)
-    # In which format the metadata are written.
+    # The format of the metadata.
     metadata_level: int = FIRST_LEVEL
     # ACLs, users, quotas, tokens and policies.
     security: SecurityImage = NO_SECURITY
-    # The newest delta of the log that the image contains.
+    # The newest delta of the log in the image.
     number: int = 0
 
     @cached_property
@@ -110,7 +110,7 @@ class MetadataImage:
         """The brokers that are here and those that are away, which Kafka calls fenced. A broker stays registered until
         somebody unregisters it.
 
-        A controller of an earlier version does not write who is away. It keeps the directories, so the id is known;
+        A controller of an earlier version does not store absent brokers. It keeps the directories, so the id is known;
         the address and the rack are not.
         """
         told = {node_id: BrokerRegistration(node_id, (), directories=ids) for node_id, ids in self.directories.items()}
@@ -121,7 +121,7 @@ class MetadataImage:
         return None if image is None else image.partition(index)
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> MetadataImage:
-        """The image with these topics added, or put in place of topics of the same name."""
+        """The image with these topics added, or in the place of topics with the same name."""
         return replace(self, topics={**self.topics, **topics}) if topics else self
 
     def without_topics(self, names: set[str]) -> MetadataImage:
@@ -130,21 +130,29 @@ class MetadataImage:
         return replace(self, topics={name: topic for name, topic in self.topics.items() if name not in names})
 
 
+def settings_with_tags(image: MetadataImage, name: str) -> Settings:
+    """The settings of a topic with its tags. For a name without a topic, the tags alone that are kept for the name."""
+    topic = image.topics.get(name)
+    return image.security.entity_configs.get(tags_key(name), _NO_SETTINGS) if topic is None else topic.configs
+
+
 def find_colliding_names(names: Iterable[str]) -> dict[str, str]:
-    """Names with a dot or an underscore, by the name with one written as the other."""
+    """Names with a dot or an underscore, by the name with all of them as underscores."""
     return {name.replace(".", "_"): name for name in names if "." in name or "_" in name}
 
 
 class ImageDelta(NamedTuple):
-    """What a broker has to do about a new image. A topic made anew under its old name is both deleted and created."""
+    """The work of a broker for a new image. A topic that was recreated under its old name is both deleted and
+    created.
+    """
 
     created: tuple[TopicImage, ...]
     deleted: tuple[TopicImage, ...]
     # Partitions that existing topics gained.
     added: tuple[TopicPartition, ...]
-    # Partitions that were there before with another leader, epoch, in-sync set or replicas.
+    # Existing partitions with another leader, epoch, in-sync set or replicas.
     changed: tuple[TopicPartition, ...]
-    # Topics that were there before with other settings.
+    # Existing topics with other settings.
     configured: tuple[TopicImage, ...]
     broker_configs_changed: bool
     group_configs_changed: bool

@@ -1,7 +1,7 @@
-"""A secret that the brokers of a cluster share, and nobody else knows. The first broker that needs it makes it.
+"""A secret that only the brokers of a cluster share. The first broker that needs the secret makes it.
 
-The salts of users that do not exist are computed from it. A salt that changed with a restart, or from one broker to the
-next, would tell a stranger from a user, whose salt stays.
+Brokers compute the salts of users that do not exist from the secret. A salt that changed with a restart, or from one
+broker to the next, would distinguish a missing user from a real user, whose salt stays.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ async def read_login_secret(store: Store, random_bytes: Callable[[int], bytes]) 
     except StoreError as error:
         if error.kind is not StoreErrorKind.NODE_EXISTS:
             raise
-        return await read_login_secret(store, random_bytes)  # another broker was quicker
+        return await read_login_secret(store, random_bytes)  # another broker was faster
     return made

@@ -1,7 +1,8 @@
-"""The cluster's metadata as the rest of the broker sees it: an image, changes of it, and news of them.
+"""The cluster's metadata as the rest of the broker sees it: an image, changes of the image, and subscriptions to
+changes.
 
 A change is decided on the current image, prepared by the broker (which makes the files of new partitions), written to
-the store with its delta, and only then becomes the image that the broker serves. So what a client was told is durable,
+the store with its delta, and only then becomes the image that the broker serves. So every client's answer is durable,
 and a crash leaves either all of a change or nothing. A change that cannot be prepared or written leaves nothing, and
 its request fails as a whole. Only the controller changes anything. Other brokers refuse with NOT_CONTROLLER and follow.
 """
@@ -10,17 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import SystemRandom
 from typing import NamedTuple, TypeVar
 
-from penstock.cluster.answering import answered
-from penstock.cluster.controller.member import Member, Rules
-from penstock.cluster.controller.office import Decide, Office
+from penstock.cluster.controller.active_controller import ActiveController, Decide
+from penstock.cluster.controller.member import ClusterMember, Rules
 from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.controller.upkeep import INSPECTION_S
+from penstock.cluster.controller_api import ControllerApi
 from penstock.cluster.decisions.configs import decide_alter_configs, decide_incremental_alter_configs
 from penstock.cluster.decisions.decision import (
     AlterConfigsResult,
@@ -44,17 +44,18 @@ from penstock.cluster.decisions.topics import (
     decide_create_topics,
     decide_delete_topics,
 )
-from penstock.cluster.duties import Duties
 from penstock.cluster.image import BrokerRegistration, MetadataImage, TopicImage
+from penstock.cluster.image_loader import load_image
+from penstock.cluster.image_publisher import ImageSubscription, Listener, Preparation, Publisher, effective_config
 from penstock.cluster.levels import SUPPORTED, LevelRange
-from penstock.cluster.loading import load_image
+from penstock.cluster.patience import load_patiently
 from penstock.cluster.producer_ids import allocate_producer_id_block
-from penstock.cluster.publishing import Listener, Preparation, Publisher, Subscription, effective_config
 from penstock.cluster.security_changes import SecurityChanges
 from penstock.cluster.snapshots.restoration import check_usable, mark_set_back
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import SessionState, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import NO_PRODUCER_IDS, ProducerIdBlock
+from penstock.cluster.store_errors import as_api_errors
 from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig, log_settings
 from penstock.core.listeners import Endpoint
@@ -66,20 +67,16 @@ from penstock.protocol.errors import ApiError, ErrorCode
 logger = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
-Value = TypeVar("Value")
-# How long changes under way have until the broker stops being the controller.
+# The time for changes in progress before the broker stops being the controller.
 _PATIENCE_S = 10.0
-# The connection was lost, and may be back by the next attempt.
-_PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, StoreErrorKind.SESSION_ENDED)
-_RETRY_S = 0.2
 
 
 class Disks(NamedTuple):
-    """The ids of a broker's data directories, and whether no log was in them when it started."""
+    """The ids of a broker's data directories, and whether they had no log at its start."""
 
     ids: tuple[str, ...]
     are_empty: bool
-    # How far the log of the metadata had come when the broker noted that last, since the last restore.
+    # The log position that the broker last noted, since the last restore.
     metadata_number: int = 0
 
 
@@ -99,12 +96,12 @@ class Metadata:
         """Use `open`, or `load` and `join`."""
         self.levels = levels
         self._metrics = metrics or ControllerMetrics()
-        self.restoration_id = restoration_id  # of the restore that made the metadata; empty where none did
+        self.restoration_id = restoration_id  # of the restore that made the metadata; empty without a restore
         self._store = store
         self.publisher = publisher
         self._choices = choices
-        self._member: Member | None = None
-        self.duties = Duties(
+        self._member: ClusterMember | None = None
+        self.controller_api = ControllerApi(
             store,
             publisher,
             self._change,
@@ -113,8 +110,8 @@ class Metadata:
         )
         self.security = SecurityChanges(self._change)
         self._running: set[asyncio.Future[None]] = set()
-        self._clock: Clock | None = None  # from `join` on
-        self._newest_block = NO_PRODUCER_IDS  # that this broker has claimed
+        self._clock: Clock | None = None  # set by `join`
+        self._newest_block = NO_PRODUCER_IDS  # claimed by this broker
 
     @classmethod
     async def open(
@@ -143,9 +140,11 @@ class Metadata:
         choices: Choices | None = None,
         levels: LevelRange = SUPPORTED,
         metrics: ControllerMetrics | None = None,
+        owner: str | None = None,
     ) -> Metadata:
-        """The metadata as it stands in the store. A new cluster is made if there is none, with `cluster_id` if one is
-        given. Raises StoreError, also where the level of the metadata is none of `levels`.
+        """Reads the metadata from the store. Creates a new cluster if there is none, with `cluster_id` if one is given.
+        Raises StoreError, also where the level of the metadata is none of `levels`, and where there is no cluster and
+        the broker's data belong to the cluster `owner`.
         """
         choices = choices or Choices(SystemRandom(), new_topic_id)
         # Kafka's cluster ids look like its topic ids: 22 characters of base64url that do not begin with a dash.
@@ -153,16 +152,16 @@ class Metadata:
 
         async def load() -> tuple[MetadataImage, str]:
             restoration_id = await check_usable(store)
-            await ensure_cluster(store, config.identity, new_id, levels.highest)
+            await ensure_cluster(store, config.identity, new_id, levels.highest, owner)
             image = await load_image(store, levels.highest)
-            if await check_usable(store) != restoration_id:  # it may be half of what was there before
+            if await check_usable(store) != restoration_id:  # half of it may be from before
                 detail = "the cluster was restored from a snapshot while this broker loaded"
                 raise StoreError(StoreErrorKind.UNAVAILABLE, znodes.RESTORATION, detail)
             _check_level(image.metadata_level, levels)
             image = await _adopted(store, image, config.identity.node_id) if image.number == 0 else image
             return image, restoration_id
 
-        image, restoration_id = await _patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
+        image, restoration_id = await load_patiently(load, store, config.zookeeper.connection_patience_ms / 1000)
         return cls(store, Publisher(config, image), choices, levels, metrics, restoration_id)
 
     async def join(
@@ -177,9 +176,10 @@ class Metadata:
     ) -> None:
         """Registers the broker, and makes it the controller if there is none. Returns when the image has the broker.
 
-        `endpoints` are what clients are told. `previous_epoch` is the broker's epoch in the mark of a clean shutdown:
-        None where the logs were not closed properly, -1 where an earlier version wrote the mark. `takeover_s`: see
-        `Member.join`. `inspection_s` is the time between two looks of a controller at its log. Raises StoreError.
+        `endpoints` are the addresses for clients. `previous_epoch` is the broker's epoch in the mark of a clean
+        shutdown: None where the logs were not closed properly, -1 where an earlier version wrote the mark.
+        `takeover_s`: see `ClusterMember.join`. `inspection_s` is the time between two checks of a controller on its
+        log. Raises StoreError.
         """
         identity, image = self.config.identity, self.image
         if image.number < disks.metadata_number:
@@ -205,14 +205,14 @@ class Metadata:
         rules = Rules(
             lambda topic: may_be_unclean(self.config, topic),
             lambda: format_topic_id(self._choices.new_topic_id()),
-            self.duties.losses,
+            self.controller_api.losses,
             self._metrics,
             self.levels,
             self.restoration_id,
             inspection_s,
         )
         self._clock = clock
-        self._member = Member(self._store, self.publisher, broker, clock, rules)
+        self._member = ClusterMember(self._store, self.publisher, broker, clock, rules)
         try:
             await self._member.join(takeover_s)
         except BaseException:
@@ -230,7 +230,7 @@ class Metadata:
 
     @property
     def is_controller(self) -> bool:
-        return self._office() is not None
+        return self._active_controller() is not None
 
     @property
     def controller_id(self) -> int:
@@ -238,7 +238,7 @@ class Metadata:
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's present registration; -1 while there is none."""
+        """The epoch of this broker's present registration; -1 while there is none."""
         return -1 if self._member is None else self._member.broker_epoch
 
     def is_session_sure(self) -> bool:
@@ -258,12 +258,13 @@ class Metadata:
     ) -> Callable[[], None]:
         """Calls `listener(old, new)` after every change, in the event loop, before the change's request is answered.
 
-        `image` and `config` are the new ones by then. `prepare(old, new)` runs before the change is written, and
-        `settle()` after it was published; both may take their time, and the next change waits for them. `prepare`
-        returns a reason if the change cannot be made. `abandon()` undoes what was prepared for a change that was not
-        made. What one subscription fails to do is logged, and the others are told. Returns what ends the subscription.
+        `image` and `config` are the new values by then. `prepare(old, new)` runs before the change is written, and
+        `settle()` after its publication; both may take their time, and the next change waits for them. `prepare`
+        returns a reason if the change cannot be made. `abandon()` undoes the preparations of a change that was not
+        made. Failures of one subscription are logged, and the others are called. Returns a function that ends the
+        subscription.
         """
-        return self.publisher.subscribe(Subscription(listener, prepare, settle, abandon))
+        return self.publisher.subscribe(ImageSubscription(listener, prepare, settle, abandon))
 
     def find_leader(self, partition: TopicPartition) -> int | None:
         """NO_LEADER where the partition has none, None where there is no such partition."""
@@ -271,12 +272,12 @@ class Metadata:
         return None if state is None else state.leader
 
     def log_settings(self, topic: str) -> LogSettings:
-        """What the logs of a topic are to be opened with; the broker's defaults for a topic that is not there."""
+        """The settings for the logs of a topic; the broker's defaults for a missing topic."""
         image = self.image.topics.get(topic)
         return log_settings(self.config.stored_topic_config(image.configs if image else {}))
 
     def topic_settings(self, topic: TopicImage) -> LogSettings:
-        """The same for a topic of any image, also of one that has not taken effect yet."""
+        """The same for a topic of any image, also of an image that has not taken effect yet."""
         return log_settings(self.config.stored_topic_config(topic.configs))
 
     async def create_topics(
@@ -332,38 +333,38 @@ class Metadata:
         )
 
     async def allocate_producer_id_block(self) -> ProducerIdBlock:
-        """A block of producer ids that nobody ever got or will get. Durable when this returns."""
+        """A block of producer ids that no other broker ever got or will get. Durable when this returns."""
         assert self._clock is not None, "a broker that has joined"
         node_id, now_ms = self.config.identity.node_id, self._clock.now_ms()
-        self._newest_block = await answered(
+        self._newest_block = await as_api_errors(
             allocate_producer_id_block(self._store, node_id, now_ms, self._newest_block)
         )
         return self._newest_block
 
     async def leave(self) -> None:
-        """Takes this broker out of its cluster before its port closes: another controller is elected at once, and
-        nobody takes the broker for dead. Changes are refused from here on, and images are not followed any more.
+        """Takes this broker out of its cluster before its port closes: another controller is elected at once, and no
+        broker takes this broker for dead. From here on it refuses changes and does not follow images any more.
         """
         if self._member is None:
             return
         await self._member.close()
         try:
-            await self.duties.remove(self.config.identity.node_id, self.broker_epoch)
+            await self.controller_api.remove(self.config.identity.node_id, self.broker_epoch)
         except StoreError as error:
             logger.warning("the broker leaves without a word, its session ends later: %s", error)
 
     async def close(self) -> None:
-        """Waits for changes under way. The opener of the store closes the store afterwards."""
-        await self.duties.close()
+        """Waits for changes in progress. The opener of the store closes the store afterwards."""
+        await self.controller_api.close()
         if self._running:
             await asyncio.wait(self._running, timeout=_PATIENCE_S)
         if self._member is not None:
-            await self._member.close()  # who waits for a store that does not answer gives up
+            await self._member.close()  # a wait for a store that does not answer ends
         while self._running:
             await asyncio.wait(self._running)
 
-    def _office(self) -> Office | None:
-        return None if self._member is None else self._member.office
+    def _active_controller(self) -> ActiveController | None:
+        return None if self._member is None else self._member.active_controller
 
     async def _change(self, decide: Decide[Item]) -> tuple[Item, ...]:
         """Decides, writes and publishes, one at a time.
@@ -371,34 +372,19 @@ class Metadata:
         A client that goes away must not stop a change between its write and its publication, so the work is a task of
         its own that a cancellation of the caller does not reach.
         """
-        office = self._office()
-        if office is None:
+        active_controller = self._active_controller()
+        if active_controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        work = asyncio.ensure_future(office.change(decide))
+        work = asyncio.ensure_future(active_controller.change(decide))
         done: asyncio.Future[None] = asyncio.ensure_future(_settled(work))
         self._running.add(done)
         done.add_done_callback(self._running.discard)
-        return await answered(asyncio.shield(work))
+        return await as_api_errors(asyncio.shield(work))
 
 
 def may_be_unclean(config: BrokerConfig, topic: TopicImage) -> bool:
     """Whether a replica that is not in sync may lead where no other can."""
     return bool(config.stored_topic_config(topic.configs)["unclean.leader.election.enable"])
-
-
-async def _patiently(load: Callable[[], Awaitable[Value]], store: Store, patience_s: float) -> Value:
-    """A connection that is lost for a moment must not end a start. The patience is that with which it was opened."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + patience_s
-    while True:
-        try:
-            return await load()
-        except StoreError as error:
-            is_remote = math.isfinite(store.session_timeout_s)
-            if not is_remote or error.kind not in _PASSING or loop.time() >= deadline:
-                raise
-            logger.warning("the metadata is loaded again: %s", error)
-        await asyncio.sleep(_RETRY_S)
 
 
 def _elected(config: BrokerConfig, before: MetadataImage, decision: Decision[Item]) -> Decision[Item]:
@@ -411,7 +397,7 @@ def _elected(config: BrokerConfig, before: MetadataImage, decision: Decision[Ite
 
 
 def _check_level(level: int, levels: LevelRange) -> None:
-    """A level that is too high for this version, or so low that this version has forgotten it."""
+    """Checks a level that is too high for this version, or so low that this version does not know it any more."""
     if levels.has(level):
         return
     what_to_do = (
@@ -427,7 +413,7 @@ def _check_level(level: int, levels: LevelRange) -> None:
 
 
 async def _adopted(store: Store, image: MetadataImage, node_id: int) -> MetadataImage:
-    """The image of a store that has no log yet: a single broker of an earlier version wrote it. The broker's last epoch
+    """The image of a store without a log: a standalone broker of an earlier version wrote it. The broker's last epoch
     was the newest of the counter.
     """
     sequence = await store.read(znodes.BROKER_SEQUENCE)
@@ -449,7 +435,7 @@ async def answer_each(
 
 
 async def _settled(work: asyncio.Future[tuple[Item, ...]]) -> None:
-    """Ends when the work does, whatever came of it; the caller of the change gets to see that."""
+    """Ends when the work does, whatever its outcome; the caller of the change gets the outcome."""
     await asyncio.wait([work])
     if not work.cancelled():
         work.exception()

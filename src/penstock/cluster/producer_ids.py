@@ -1,12 +1,12 @@
-"""Producer ids: unique in the cluster for ever, so that one producer is never taken for another.
+"""Producer ids: unique in the cluster for ever, so that a producer is never taken for another.
 
-They come in blocks, each claimed in the store before any of its ids is used. Ids of a block that a crash interrupts are
-lost, which costs nothing: there are 2^63. So a block that may have been claimed, because the answer was lost, is left
-alone, and the one after it is claimed.
+They come in blocks. A broker claims each block in the store before it uses any of its ids. A crash loses the rest of a
+block, which costs nothing: there are 2^63 ids. So a broker leaves a block alone that it may have claimed, because the
+answer was lost, and claims the next block.
 
-Where the node is missing, cannot be read, or names a block before one that this broker has claimed, somebody has
-deleted or overwritten it, and nobody knows all blocks that were claimed. The next block begins at a number that follows
-from the time: a cluster would have had to claim a thousand blocks in every millisecond since 1970 to come that far.
+Where the node is missing, unreadable, or names a block before one that this broker has claimed, another program has
+deleted or overwritten it, and no broker knows all claimed blocks. The next block begins at a number that follows from
+the time: a cluster would have had to claim a thousand blocks in every millisecond since 1970 to come that far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 logger = logging.getLogger(__name__)
 
-# Each lost race means that another broker won a block, so a handful of turns is enough for any cluster we serve.
+# Each lost race means that another broker won a block, so a handful of attempts is enough for any cluster that we
+# serve.
 _ATTEMPTS = 20
 _NOT_OURS = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.OUTCOME_UNKNOWN)
 _PASSING = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.SESSION_ENDED)
@@ -50,7 +51,7 @@ async def allocate_producer_id_block(
 
 
 async def _allocate(store: Store, node_id: int, unclaimed: int, newest: ProducerIdBlock) -> ProducerIdBlock:
-    """`unclaimed` is where to begin if the node is lost."""
+    """`unclaimed` is the start if the node is lost."""
     for _ in range(_ATTEMPTS):
         node = await store.read(znodes.PRODUCER_ID_BLOCK)
         stored, first = _decode(node), unclaimed
@@ -73,7 +74,7 @@ async def _allocate(store: Store, node_id: int, unclaimed: int, newest: Producer
 
 
 def _decode(node: Node | None) -> ProducerIdBlock | None:
-    """None where nobody can tell."""
+    """None where it cannot be known."""
     try:
         return None if node is None else znodes.decode_producer_id_block(node.data)
     except StoreError:

@@ -1,4 +1,4 @@
-"""Changes of what the metadata hold about security: one way in for ACLs, users, quotas, tokens and policies."""
+"""Changes of the security data in the metadata: one entry for ACLs, users, quotas, tokens and policies."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from penstock.cluster.decisions.decision import Decision
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.levels import SECURITY_LEVEL
 from penstock.cluster.security_image import SecurityImage
-from penstock.cluster.store.security_nodes import paths_of
+from penstock.cluster.store.security_nodes import added_paths
 from penstock.core.limits import MAX_STORE_PATH_LENGTH
 from penstock.protocol.errors import ApiError, ErrorCode
 
 Item = TypeVar("Item")
 
-_SHOWN_PATH = 100  # characters of a path in an error: a client may have chosen its name
+_SHOWN_PATH = 100  # the characters of a path in an error: a client may have chosen its name
 
 
 class Change(Protocol):
@@ -33,7 +33,7 @@ class SecurityChanges:
     ) -> tuple[Item, ...]:
         """`decide` returns the results and the security after the change. It runs in a thread, maybe more than once.
 
-        Raises ApiError: NOT_CONTROLLER, what `decide` raises, or that the store cannot hold the change.
+        Raises ApiError: NOT_CONTROLLER, the errors of `decide`, or that the store cannot hold the change.
         """
 
         def decide_image(image: MetadataImage) -> Decision[Item]:
@@ -47,13 +47,13 @@ class SecurityChanges:
 
 
 def check_storable(image: MetadataImage, security: SecurityImage) -> None:
-    """Raises ApiError where the store cannot hold this instead of what the image has. Sizes are checked where they are
-    known: before the change is written.
+    """Raises ApiError where the store cannot hold this security instead of the image's. Sizes are checked where they
+    are known: before the change is written.
     """
     if image.metadata_level < SECURITY_LEVEL:
         reason = "the cluster's metadata is too old to hold ACLs, users, quotas, tokens and policies"
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"{reason}: run `penstock cluster upgrade` first")
-    for path in paths_of(security) - paths_of(image.security):
+    for path in added_paths(image.security, security):
         if len(path) > MAX_STORE_PATH_LENGTH:
             reason = f"{path[:_SHOWN_PATH]} has {len(path)} characters, where {MAX_STORE_PATH_LENGTH} are the most"
             raise ApiError(ErrorCode.INVALID_REQUEST, reason)

@@ -1,8 +1,9 @@
-"""What the cluster's metadata hold about security: ACLs, settings of users, clients and addresses, tokens, policies.
+"""The security data in the cluster's metadata: ACLs, settings of users, clients and addresses, tokens, policies.
 
 Part of the metadata image, and immutable like it. Keys of `entity_configs` are paths below Kafka's `/config` node, with
 names quoted: `users/alice`, `users/alice/clients/app`, `clients/app`, `ips/10.0.0.1`. SCRAM credentials and quotas of a
-user are in the same settings, as in Kafka. No value is empty: what has none is not there.
+user are in the same settings, as in Kafka. `tags/orders`, which is Penstock's own, has the tags that a topic of this
+name bore when it was deleted. No value is empty: an empty value has no entry.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Settings = Mapping[str, str]
 Key = TypeVar("Key")
 Value = TypeVar("Value", tuple[AclEntry, ...], Settings)
 
-USERS, CLIENTS, IPS = "users", "clients", "ips"
+USERS, CLIENTS, IPS, TAGS = "users", "clients", "ips", "tags"
 
 _NO_ACLS: Mapping[ResourcePattern, tuple[AclEntry, ...]] = MappingProxyType({})
 _NO_SETTINGS: Mapping[str, Settings] = MappingProxyType({})
@@ -38,7 +39,7 @@ NO_SECURITY = SecurityImage()
 
 
 def with_value(present: Mapping[Key, Value], key: Key, value: Value) -> Mapping[Key, Value]:
-    """The mapping with the value in the key's place. An empty value takes the key away."""
+    """The mapping with the value in the key's place. An empty value removes the key."""
     if value:
         return {**present, key: value}
     return {each: kept for each, kept in present.items() if each != key}
@@ -54,7 +55,7 @@ def quote_name(name: str) -> str:
 
 
 def user_key(user: str | None) -> str:
-    """None is the entry for every user without one of their own."""
+    """None is the entry for every user without an entry."""
     return f"{USERS}/{_entity(user)}"
 
 
@@ -66,6 +67,10 @@ def client_key(client_id: str | None, *, of_user: str | None = "") -> str:
 
 def ip_key(address: str | None) -> str:
     return f"{IPS}/{_entity(address)}"
+
+
+def tags_key(topic: str) -> str:
+    return f"{TAGS}/{quote_name(topic)}"
 
 
 def _entity(name: str | None) -> str:

@@ -1,1 +1,1 @@
-"""What the coordinators of groups and of transactions share. No I/O."""
+"""Code that the group coordinator and the transaction coordinator share. No I/O."""

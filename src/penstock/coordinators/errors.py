@@ -1,7 +1,7 @@
-"""What clients of a coordinator are told when the coordinator's log refuses a record.
+"""Translates the errors of a coordinator's log into errors for the coordinator's clients.
 
-Clients of group and transaction APIs do not know the errors of a log. The code they get must make them do the right
-thing: retry, look the coordinator up again, or give up.
+Clients of group and transaction APIs do not know the errors of a log. Their code must lead to the right reaction:
+retry, look the coordinator up again, or give up.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What a coordinator's log says, read in one pass: of each key the last record, as compaction would leave it.
+"""Reads a coordinator's log in one pass: of each key the last record, as compaction would leave it.
 
-A load replays only these. The result is the same, since compaction may have removed the others before, and most of a
-log is such others: a group commits the same few offsets again and again. To tell that a record is replaced costs a
-twentieth of its replay.
+A load replays only these. The result is the same, since compaction may have removed the others before, and most records
+of a log are such others: a group commits the same few offsets again and again. The detection of a replaced record costs
+a twentieth of its replay.
 
-Offsets of a transaction wait for its marker, by producer. A marker that commits makes each of them count, unless the
-key has a record that was written later. A plain tombstone also removes what waits: a deleted offset does not come back
-when a transaction ends. What still waits at the end of the log is handed over with its producer.
+Offsets of a transaction wait for its marker, by producer. A commit marker makes each of them count, unless the key has
+a record that was written later. A plain tombstone also removes waiting offsets: a deleted offset does not come back
+when a transaction ends. Offsets that still wait at the end of the log are passed on with their producer.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.record_spans import decode_value, gather_records
 from penstock.protocol.records import CONTROL_ABORT, CONTROL_COMMIT, decode_control_type, open_batch
 
-# Between two yields: some 100 us.
+# The number of records between two yields: some 100 us.
 _BATCHES_PER_STEP = 32
 _RECORDS_PER_STEP = 200
 
 _UNUSUAL = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
-_Records = dict[bytes, tuple[int, bytes]]  # by key: the offset, and what follows the key
+_Records = dict[bytes, tuple[int, bytes]]  # by key: the offset, and the bytes behind the key
 
 
 class LatestRecord(NamedTuple):
@@ -54,11 +54,11 @@ class LatestRecords:
         return len(self._latest) + sum(map(len, self._waiting.values()))
 
     def take(self, data: bytes, offset: int) -> Generator[None, None, int]:
-        """The offset after the last whole batch of `data`, which begins with the batch at `offset` and may end in the
-        middle of another. ApiError (CORRUPT_MESSAGE) for a damaged batch.
+        """Returns the offset after the last whole batch of `data`, which begins with the batch at `offset` and may end
+        in the middle of another. ApiError (CORRUPT_MESSAGE) for a damaged batch.
 
-        Costs 1.3 us a batch and 0.7 us a record. Tried: each header as an object that is asked for its size and its
-        flags, and a step for each record (15 us a record with its replay). Bench: `bench.coordinator_loading`.
+        Costs 1.3 us per batch and 0.7 us per record. Tried: an object per header with its size and its flags, and a
+        step for each record (15 us per record with its replay). Bench: `bench.coordinator_loading`.
         """
         position, end, latest = 0, len(data), self._latest
         while end - position >= HEADER_SIZE:
@@ -91,7 +91,7 @@ class LatestRecords:
         return offset
 
     def _gather(self, data: bytes, position: int, count: int, base_offset: int, flags: int, producer_id: int) -> int:
-        """Where the next `count` records of a batch end."""
+        """The end of the next `count` records of a batch."""
         if not flags & _UNUSUAL and not self._waiting:
             return gather_records(data, position, count, base_offset, self._latest)
         if flags & TRANSACTIONAL_FLAG and not flags & CONTROL_FLAG:

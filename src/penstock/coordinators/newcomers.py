@@ -1,17 +1,17 @@
-"""Members that a coordinator waits for and has not heard of again: how many there may be, and which of them goes first.
+"""Members that joined and have sent nothing since: their maximum number, and the choice of the member to drop.
 
-Whoever may read a group can join it under as many ids as it likes, and never come back. Such a member is remembered
-until its session ends, for half an hour if its client says so. So newcomers are bounded in number and in bytes: those
-of one client, those of one group, and all of them.
+A client that may read a group can join it under any number of ids, and never come back. The coordinator remembers such
+a member until its session ends, for half an hour if its client asks for that. So newcomers are bounded in number and in
+bytes: those of one client, those of one group, and all of them.
 
 Rules:
-- A newcomer is told of by the timer that waits for it (`TimerChange`). The same timer without a newcomer means that the
-  member was heard of. A timer that is cancelled, or is due, means that the member is gone.
-- Where there are too many, the one that is waited for longest goes: of the client first, then of the group, then of
-  all. Its session ends early. A client that comes back after all is told that it is unknown, and joins anew.
+- The timer that waits for a newcomer carries it (`TimerChange`). The same timer without a newcomer means that the
+  member has sent a request. A timer that is cancelled, or is due, means that the member is gone.
+- Where there are too many, the newcomer with the longest wait is dropped: of the client first, then of the group, then
+  of all. Its session ends early. A client that comes back after all gets UNKNOWN_MEMBER_ID, and joins again.
 - The bound of a client is below that of a group, and that of a group is below that of all: no single client can
   displace the newcomers of another.
-- A member that was heard of is no newcomer, and never goes for the sake of one.
+- A member that has sent a request is no newcomer, and is never dropped for the sake of one.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from typing import Generic, NamedTuple, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-# What a newcomer takes beside its names and what it has said: the member and its timer, 1,101 bytes measured, and about
+# The size of a newcomer without its names and its metadata: the member and its timer, 1,101 bytes measured, and about
 # 400 for its place here.
 OWN_SIZE = 1_500
-# The bytes that newcomers may take, for each that there may be. A client id can have 8,000 characters in a member id.
+# The bytes that newcomers may take, per allowed newcomer. A client id can have 8,000 characters in a member id.
 BYTES_EACH = 8 * 1024
 
 
 class Newcomer(NamedTuple):
-    client: str  # who joined: the user and the address
+    client: str  # the client that joined: the user and the address
     group_id: str
     size: int  # in bytes, roughly
 
 
 class NewcomerBounds(NamedTuple):
-    """How many there may be."""
+    """The maximum number of newcomers."""
 
     of_client: int
     of_group: int
@@ -46,8 +46,8 @@ NOBODY = NewcomerBounds(0, 0, 0)
 
 
 class Arrival(Generic[Key]):
-    """A newcomer that is waited for, by the key of its timer. Equal to nothing but itself, which makes it cheap to
-    find: a generation of a large group has as many as the group has members.
+    """An awaited newcomer, by the key of its timer. Equal to nothing but itself, which makes it cheap to find: a
+    generation of a large group has as many as the group has members.
     """
 
     __slots__ = ("key", "newcomer")
@@ -58,7 +58,7 @@ class Arrival(Generic[Key]):
 
 
 class _Crowd(Generic[Key]):
-    """Newcomers that have something in common, the oldest first."""
+    """Newcomers of one client, of one group, or all, the oldest first."""
 
     __slots__ = ("arrivals", "most", "most_bytes", "size")
 
@@ -70,7 +70,7 @@ class _Crowd(Generic[Key]):
 
     @property
     def is_too_large(self) -> bool:
-        """One alone is never too large: there is nobody whom it could make room for."""
+        """A single newcomer is never too large: there is no other for which it could make room."""
         count = len(self.arrivals)
         return count > self.most or (self.size > self.most_bytes and count > 1)
 
@@ -81,7 +81,7 @@ class Newcomers(Generic[Key]):
         self._all: _Crowd[Key] = _Crowd(bounds.of_all)
         self._clients: dict[str, _Crowd[Key]] = {}
         self._groups: dict[str, _Crowd[Key]] = {}
-        self._too_large: list[_Crowd[Key]] = []  # perhaps; the last one is looked at first
+        self._too_large: list[_Crowd[Key]] = []  # candidates; the last is checked first
 
     def __len__(self) -> int:
         return len(self._all.arrivals)
@@ -95,7 +95,7 @@ class Newcomers(Generic[Key]):
         return bool(self._too_large)
 
     def add(self, key: Key, newcomer: Newcomer) -> Arrival[Key]:
-        """Costs 2 us. Tried: the keys themselves in the crowds; to hash one takes 0.4 us. Bench: rebalance."""
+        """Costs 2 us. Tried: the keys themselves in the crowds; the hash of one takes 0.4 us. Bench: rebalance."""
         client, group_id, size = newcomer
         arrival = Arrival(key, newcomer)
         of_client = self._clients.get(client)
@@ -112,7 +112,7 @@ class Newcomers(Generic[Key]):
         return arrival
 
     def remove(self, arrival: Arrival[Key]) -> None:
-        """It was heard of, or is gone."""
+        """The newcomer has sent a request, or is gone."""
         client, group_id, size = arrival.newcomer
         for crowd in (self._all, self._groups[group_id], self._clients[client]):
             del crowd.arrivals[arrival]
@@ -123,7 +123,7 @@ class Newcomers(Generic[Key]):
             del self._clients[client]
 
     def find_dispensable(self) -> Arrival[Key] | None:
-        """The one that has to go now; None where there is room for all."""
+        """The newcomer to drop now; None where there is room for all."""
         while self._too_large:
             crowd = self._too_large[-1]
             if crowd.is_too_large:

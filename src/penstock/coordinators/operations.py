@@ -1,9 +1,9 @@
-"""What may be asked of a coordinator. Each coordinator has a table of these; `Shards` performs them.
+"""The operations of a coordinator. Each coordinator has a table of these; `Shards` performs them.
 
 A decision, its append and its replay are one turn of the event loop. For thousands of records the turn would be too
-long, so everything that needs no decision is done before, in slices: the records are encoded, and what replay puts in
-memory is built. `Prepared.decide` then looks at the state again, because other requests had their turns meanwhile. If
-the state asks for other records than those prepared, the decision is not made, and the runtime prepares anew.
+long, so all work that needs no decision happens before, in slices: the encoding of the records, and the creation of the
+objects for replay. `Prepared.decide` then checks the state again, because other requests had their turns meanwhile. If
+the state needs other records than the prepared ones, there is no decision, and the runtime prepares again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OutcomeType = TypeVar("OutcomeType", bound=Outcome[Any])  # the outcome
 SettingsType = TypeVar("SettingsType")  # the settings
 RequestType = TypeVar("RequestType")  # the request
 ResultType = TypeVar("ResultType", bound=Result)  # its result, which may have to wait
-AnswerType = TypeVar("AnswerType")  # what a query finds
+AnswerType = TypeVar("AnswerType")  # the result of a query
 
 Shard_contra = TypeVar("Shard_contra", contravariant=True)
 Outcome_co = TypeVar("Outcome_co", bound=Outcome[Any], covariant=True)
@@ -34,14 +34,16 @@ class Refusal(NamedTuple):
 
 
 class Prepared(Protocol[Shard_contra, Outcome_co, Result_co]):
-    """A request with everything that was made ready for it."""
+    """A request with all its prepared parts."""
 
     def decide(self, shard: Shard_contra, token: Token[Result_co], now_ms: int) -> Outcome_co | None:
         """None if the state has changed so that other records are needed. ApiError refuses the request."""
 
 
 def encode_records(records: Iterable[CoordinatorRecord | None], now_ms: int) -> Generator[None, None, EncodedRecords]:
-    """The records of a prepared batch. One step for each of them, and for each None: something that needs no record."""
+    """The records of a prepared batch. One step for each of them, and for each None, which stands for an element
+    without a record.
+    """
     encoded: list[bytes] = []
     for record in records:
         if record is not None:
@@ -54,14 +56,14 @@ def encode_records(records: Iterable[CoordinatorRecord | None], now_ms: int) -> 
 class Operation(Generic[ShardType, OutcomeType, SettingsType, RequestType, ResultType]):
     """A request that may write."""
 
-    key: Callable[[RequestType], str]  # decides which shard has it
-    check: Callable[[RequestType, SettingsType], Refusal | None]  # what is wrong with the request wherever its shard is
+    key: Callable[[RequestType], str]  # the key selects the shard
+    check: Callable[[RequestType, SettingsType], Refusal | None]  # the error of a request that is wrong in any shard
     run: Callable[
         [ShardType, Token[ResultType], RequestType, int], OutcomeType
     ]  # ... at that time; ApiError refuses the request
     refuse: Callable[[RequestType, Refusal], ResultType]
-    # For a request that may be about thousands of things: makes ready what `run` would do, in steps. None: the decision
-    # is always a small one.
+    # For a request that may have thousands of elements: prepares in steps the data for `run`. None: the decision is
+    # always a small one.
     prepare: (
         Callable[
             [ShardType, RequestType, int], Generator[None, None, Prepared[ShardType, OutcomeType, ResultType] | None]

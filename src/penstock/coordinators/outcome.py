@@ -1,12 +1,11 @@
-"""What an operation of a coordinator wants to happen: records to append, replies to release, timers to set, lines to
-log.
+"""The outcome of a coordinator's operation: records to append, replies to release, timers to set, lines to log.
 
 The runtime appends `records` to the coordinator's partition, hands each to `Shards.replay`, and releases `replies` when
 the records are durable. Many records may be `prepared` instead (`operations`). Between an operation and the replay of
-its records nothing else may happen to that partition's shard. Later operations see what was replayed before it is
+its records nothing else may happen to that partition's shard. Later operations see replayed records before these are
 durable, so their replies wait as well. If the append fails the runtime calls `Shards.on_append_failed` instead, whose
-outcome has the replies. Timer changes concern memory alone and apply in any case. Clients can cause as many notices as
-they like, so the runtime limits their rate.
+outcome has the replies. Timer changes concern memory alone and apply in any case. Clients can cause any number of
+notices, so the runtime limits their rate.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ class PreparedBatch(NamedTuple):
     """Many records of one decision, encoded before the decision was made."""
 
     records: EncodedRecords
-    # Takes the offset of the first record and the producer id. Changes memory exactly as the records would if they were
-    # replayed one by one.
+    # Takes the offset of the first record and the producer id. Changes memory exactly as a replay of the records one by
+    # one would.
     replay: Callable[[int, int], None]
 
 
@@ -39,8 +38,8 @@ class PreparedBatch(NamedTuple):
 
 
 class Result(Protocol):
-    """An answer to a request that may write. Every one can be turned into a failure, because the append of its
-    records may fail after the answer was composed.
+    """An answer to a request that may write. Every result can be turned into a failure, because the append of its
+    records may fail after the answer was made.
     """
 
     def failed(self, error: ErrorCode) -> Self: ...
@@ -51,13 +50,13 @@ Result_contra = TypeVar("Result_contra", contravariant=True)
 
 
 class Token(Protocol[Result_contra]):
-    """A request's claim on its reply, which may come at once or much later. Each token is answered exactly once."""
+    """A request's claim to its reply, which may come at once or much later. Each token is answered exactly once."""
 
     def release(self, result: Result_contra) -> None: ...
 
 
 class Reply(Protocol):
-    """A token with the result that it is to be answered with. `Outcome.reply` sees to it that they fit."""
+    """A token with its result. `Outcome.reply` ensures that they fit."""
 
     @property
     def token(self) -> object: ...
@@ -70,7 +69,7 @@ class Reply(Protocol):
     def failed(self, error: ErrorCode) -> Reply: ...
 
 
-@dataclass(slots=True)  # not frozen: that would make each reply of each request 0.5 us dearer
+@dataclass(slots=True)  # not frozen: that would add 0.5 us to each reply of each request
 class _Reply(Generic[ResultType]):
     token: Token[ResultType]
     result: ResultType
@@ -98,20 +97,20 @@ KeyType = TypeVar("KeyType", bound=TimerKey)
 
 
 class TimerChange(NamedTuple, Generic[KeyType]):
-    """Setting a timer replaces the earlier one of the same key. A delay, not a deadline: no clock needs to be
+    """A new timer replaces the earlier timer of the same key. A delay, not a deadline: no clock needs to be
     agreed on.
     """
 
     key: KeyType
     delay_ms: int | None  # None: cancel
-    newcomer: Newcomer | None = None  # whom the timer waits for, if it is not known whether they will be heard of again
+    newcomer: Newcomer | None = None  # the newcomer whose return is uncertain, if the timer waits for one
 
 
 # ---------------------------------------------------------------------------------------------------- outcome
 
 
 class Notice(NamedTuple):
-    """A line for the operator, about something that the operator may want to act on."""
+    """A line for the operator, about an event that may need action."""
 
     level: int
     message: str  # a constant: the runtime counts the lines of each
@@ -128,12 +127,12 @@ class Outcome(Generic[KeyType]):
     prepared: PreparedBatch | None = None  # in place of `records`
     # False: the records may be spread over several batches (a clean-up may write more than one batch can hold).
     is_atomic: bool = True
-    # False: no shard was asked. The replies tell nothing of its state, so nothing has to be durable before them.
+    # False: no shard was read. The replies show nothing of its state, so nothing has to be durable before them.
     tells_state: bool = True
 
     @property
     def has_consequences(self) -> bool:
-        """Whether anybody learns of it."""
+        """Whether any reply, record or notice follows."""
         return bool(self.replies)
 
     @property
@@ -148,6 +147,6 @@ class Outcome(Generic[KeyType]):
         self.notices.append(Notice(level, message, fields))
 
     def failed_replies(self, append_error: ErrorCode) -> list[Reply]:
-        """The same replies, after the records could not be made durable."""
+        """The same replies with an error, after the records could not be made durable."""
         error = coordinator_error(append_error)
         return [reply.failed(error) for reply in self.replies]

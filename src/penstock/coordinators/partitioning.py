@@ -1,4 +1,4 @@
-"""Which partition of a coordinator's topic holds a group or a transactional id.
+"""The partition of a coordinator's topic for a group or a transactional id.
 
 Nothing is cached: the ids come from clients, and any client may send any number of long ones. The hash of a usual id
 costs about a microsecond, that of the longest id (32,767 characters) less than a millisecond.
@@ -11,7 +11,7 @@ from operator import mul
 
 _UINT32_MASK = 0xFFFFFFFF
 _INT32_SIGN = 0x80000000
-# A longer id is hashed with whole chunks at a time. A shorter one is done before that begins to pay.
+# A longer id is hashed in whole chunks. For a shorter id that does not pay.
 _SHORT_UNITS = 64
 # A chunk is one large number, in which each unit of UTF-16 has a lane of 16 bits. A fold makes one lane of two, with a
 # few operations for all lanes of the chunk. After five folds a lane has the hash of 32 units: below 2^175 in 512 bits,
@@ -22,7 +22,7 @@ _FOLDED_UNITS = 32
 
 
 def _folds() -> list[tuple[int, int, int]]:
-    """(bits of a lane, the lower lane of each two, what the upper one is multiplied by)"""
+    """(bits of a lane, the lower lane of each two, the factor of the upper lane)"""
     folds = []
     units = 1
     while units < _FOLDED_UNITS:
@@ -47,7 +47,7 @@ def java_string_hash(text: str) -> int:
             result = result * 31 + unit
     else:
         encoded = text.encode("utf-16-be", "surrogatepass")
-        # Zeros in front do not count.
+        # Leading zeros do not count.
         encoded = bytes(-len(encoded) % _CHUNK_BYTES) + encoded
         for start in range(0, len(encoded), _CHUNK_BYTES):
             chunk = _hash_chunk(encoded[start : start + _CHUNK_BYTES])

@@ -1,4 +1,5 @@
-"""How keys and values of a coordinator's records are framed: an int16 that says what follows, then a message body.
+"""The framing of keys and values of a coordinator's records: an int16 names the type or version, then a message body
+follows.
 
 Records of newer software are skipped, so that a broker can go back to an older version.
 """
@@ -53,13 +54,13 @@ def decode_body(message_class: type[M], data: bytes, version: int = _KEY_BODY_VE
 
 
 class UnknownRecord(NamedTuple):
-    """Written by newer software, for features this version does not have."""
+    """A record of newer software, for features that this version does not have."""
 
     what: str  # "key version 9", "value version 5": at most 65,536 of each
 
 
 class SkippedRecords:
-    """Says once for each kind of record, and partition, that it is skipped."""
+    """Logs once for each kind of record, and partition, that it is skipped."""
 
     __slots__ = ("_partition", "_topic", "_warned_of")
 

@@ -1,11 +1,11 @@
 r"""Regular expressions that pick topics and transactional ids, in RE2's syntax, matched in time linear in the name.
 
-A client's expression runs in the broker, so it must not be able to run for long: Python's own matcher backtracks and
-can be made to take years by thirty characters. As in RE2 there is therefore no backtracking and nothing that needs it
-(back references, look-around). An expression becomes a set of states and every character moves all of them at once.
-Which set follows a set by a character is remembered, so a character usually costs one look into a dict. What is
-remembered is bounded, and so is the work for sets that are not: an expression that needs more is refused. All work can
-be done in steps of a few milliseconds (`compile_in_steps`, `match_in_steps`).
+A client's expression runs in the broker, so its time must be bounded: Python's own matcher backtracks, and thirty
+characters can make it take years. As in RE2 there is no backtracking and no syntax that needs it (back references,
+look-around). An expression becomes a set of states and every character moves all of them at once. A dict remembers the
+next set for a set and a character, so a character usually costs one lookup. The dict is bounded, and so is the work for
+sets that it does not have: an expression that needs more is refused. All work can be done in steps of a few
+milliseconds (`compile_in_steps`, `match_in_steps`).
 
     .  [a-z]  [^a-z]  [[:alpha:]]  \d \D \w \W \s \S  \pL \p{Lu} \PL  \.  \x41 \x{41}  \Q...\E
     x*  x+  x?  x{2}  x{2,}  x{2,4}, each with ? after it     xy  x|y
@@ -25,19 +25,20 @@ from penstock.core.steps import finish
 from penstock.protocol.errors import ApiError, ErrorCode
 
 _MAX_REPEAT = 1_000  # RE2's limit
-# Kafka knows none but that of a string, 32,767 bytes; nobody writes such an expression by hand.
+# Kafka has no limit but that of a string, 32,767 bytes; people do not write such an expression by hand.
 _MAX_EXPRESSION_LENGTH = 4_096
-# What an expression of that length has without repetitions, and more. To build these takes some 6 ms, in one step.
+# The number of nodes of an expression of that length without repetitions, and more. To build these takes some 6 ms, in
+# one step.
 _MAX_STATES = 5_000
 _MAX_DEPTH = 100  # of groups within groups: the parser calls itself once or twice for each
 _UNBOUNDED = -1
-# Characters that stand for themselves, unless a repetition follows.
+# Literal characters, unless a repetition follows.
 _PLAIN = frozenset(string.ascii_letters + string.digits + "_-,:;<>=!@#%&~/ '\"")
 _REPETITIONS = frozenset("*+?{")
-# What one expression remembers, in states and transitions: a few megabytes at the very most.
+# The memory of one expression, in states and transitions: a few megabytes at the very most.
 _MAX_REMEMBERED = 50_000
-# States that are visited for steps that were not remembered, by all names together: some 200 ms, in steps. An
-# expression that people write needs a few thousand; `(a|b)*a(a|b){500}` would need millions.
+# The states visited for steps that were not remembered, by all names together: some 200 ms, in steps. A usual
+# expression needs a few thousand; `(a|b)*a(a|b){500}` would need millions.
 _MAX_VISITS = 500_000
 
 Predicate = Callable[[str], bool]
@@ -155,7 +156,7 @@ class _Parser:
             count += 1
             if count > 1:
                 raise self.error("invalid nested repetition operator")
-            self.take("?")  # which match is found first does not matter to whether there is one
+            self.take("?")  # the choice of the match does not change whether there is one
             node = _Node("repeat", (node,), low=bounds[0], high=bounds[1])
         return node
 
@@ -168,7 +169,7 @@ class _Parser:
         end = self.text.find("}", self.position)
         low, comma, high = self.text[self.position + 1 : max(end, 0)].partition(",")
         if end < 0 or not _is_number(low) or (high and not _is_number(high)):
-            return None  # not a repetition: the brace stands for itself
+            return None  # not a repetition: the brace is literal
         self.position = end + 1
         bounds = int(low), (int(high) if high else _UNBOUNDED) if comma else int(low)
         if max(bounds) > _MAX_REPEAT or _UNBOUNDED < bounds[1] < bounds[0]:
@@ -197,7 +198,7 @@ class _Parser:
                 if not name.isidentifier():
                     raise self.error("invalid named capture")
             elif self.flags():
-                return _NOTHING  # `(?i)` holds to the end of the group it stands in
+                return _NOTHING  # `(?i)` holds to the end of its group
         node = self.choice()
         if not self.take(")"):
             raise self.error("missing )")
@@ -330,19 +331,21 @@ class _State:
 
 
 class _Place:
-    """Where names are that can go on in the same way: the states that the last character led to."""
+    """The position of names that can continue in the same way: the states after the last character."""
 
     __slots__ = ("before", "following", "is_end", "states")
 
     def __init__(self, states: frozenset[int], before: str) -> None:
         self.states = states
-        self.before = before  # the last character, as far as an assertion can tell: see _kind
+        self.before = before  # the last character, as far as an assertion needs it: see _kind
         self.following: dict[str, _Place] = {}
         self.is_end: bool | None = None  # whether a name may end here; None: not known yet
 
 
 class NameExpression:
-    """ApiError(INVALID_REGULAR_EXPRESSION) if it cannot be used: at once, or while it is matched if that takes long."""
+    """ApiError(INVALID_REGULAR_EXPRESSION) for an unusable expression: at once, or during a match that takes too
+    long.
+    """
 
     def __init__(self, expression: str) -> None:
         self._expression = expression
@@ -359,7 +362,7 @@ class NameExpression:
         return compiled
 
     def match_in_steps(self, name: str) -> Generator[None, None, bool]:
-        """No step at all for a name that goes a known way."""
+        """Takes no step for a name on a known path."""
         place = self._first
         for character in name:
             following = place.following.get(character)
@@ -380,7 +383,7 @@ class NameExpression:
         self._remembered = 0
 
     def _follow(self, place: _Place, character: str) -> _Place:
-        """The place after `character`, remembered from now on."""
+        """The place after `character`; remembers it."""
         kind = self._kind(character)
         moved = frozenset(
             following
@@ -403,7 +406,7 @@ class NameExpression:
         return _WORD if self._tells_words and _PERL["w"](character) else _OTHER
 
     def _closure(self, states: frozenset[int], before: str, after: str) -> set[int]:
-        """With all that is reached without a character."""
+        """The states with all that are reached without a character."""
         reached = set(states)
         work = list(states)
         while work:
@@ -470,7 +473,7 @@ class NameExpression:
         return entry
 
 
-# What an assertion can tell of the character before or after a position.
+# The classes that an assertion distinguishes for the character before or after a position.
 _NOTHING_HERE = ""  # the name begins or ends
 _WORD = "w"
 _OTHER = "other"

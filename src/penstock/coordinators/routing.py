@@ -1,13 +1,12 @@
-"""The way into a coordinator: finds the shard that a group or a transactional id lives in, and runs operations there.
+"""The entry into a coordinator: finds the shard of a group or a transactional id, and runs operations there.
 
 A coordinator has a shard for each partition of its topic that this broker leads. A partition is absent (another
-broker's: NOT_COORDINATOR), being loaded (COORDINATOR_LOAD_IN_PROGRESS) or active. The runtime calls `begin_loading`
-with the leader epoch of the partition, `replay` for every record of its log, `finish_loading`; later `unload`. What
-the runtime does with an outcome is said in `outcome.py`. Plain synchronous code: no I/O, no clock, no threads. The
-runtime also says whether a partition `is_led` at the moment of a question; where that is not sure, the shard is as
-good as absent.
+broker's: NOT_COORDINATOR), loading (COORDINATOR_LOAD_IN_PROGRESS) or active. The runtime calls `begin_loading` with the
+leader epoch of the partition, `replay` for every record of its log, `finish_loading`; later `unload`. `outcome.py`
+describes the runtime's work with an outcome. Plain synchronous code: no I/O, no clock, no threads. The runtime also
+tells whether a partition `is_led` at the moment of a request; where that is not sure, the shard counts as absent.
 
-One rule is checked here for every coordinator: an operation runs only when all records of the operation before it
+Every coordinator keeps one rule that is checked here: an operation runs only when all records of the operation before
 were replayed, or their append was reported as failed.
 """
 
@@ -37,7 +36,7 @@ class Shard(Protocol[OutcomeType, SettingsType]):
     def replay(self, key: bytes, value: bytes | None, record_offset: int, producer_id: int) -> None: ...
 
     def abandon(self, now_ms: int) -> Iterator[OutcomeType]:
-        """Another broker has the partition now. Whoever waits is answered, and timers are cancelled, some at a time."""
+        """Another broker has the partition now. Answers waiting clients and cancels timers, some at a time."""
 
     def on_append_failed(self, failed: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType: ...
 
@@ -46,7 +45,7 @@ ShardType = TypeVar("ShardType", bound=Shard[Any, Any])
 
 
 class ShardKind(NamedTuple, Generic[ShardType, OutcomeType, KeyType]):
-    """What the shards of one coordinator are, and what happens to them of its own accord."""
+    """The type of a coordinator's shards, and their own actions."""
 
     new_outcome: Callable[[int], OutcomeType]
     new_shard: Callable[[int, int], ShardType]  # by partition and leader epoch
@@ -58,7 +57,7 @@ _NOT_SETTLED = "the records of an earlier operation were neither replayed nor fa
 
 
 def _is_always_led(_partition: int) -> bool:
-    """Where there is one broker."""
+    """For a standalone broker."""
     return True
 
 
@@ -93,9 +92,9 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         return self.run(partition, lambda shard: self._kind.on_loaded(shard, now_ms))
 
     def unload_in_steps(self, partition: int, now_ms: int) -> Iterator[OutcomeType]:
-        """Harmless if the partition is not here. The partition is gone at once. What follows takes a step for each
-        thing that was in it. Another shard of the same partition may have set the same timers by then, so the runtime
-        forgets timers by itself.
+        """Harmless if the partition is not here. The partition is gone at once. Then each of its elements takes a step.
+        Another shard of the same partition may have set the same timers by then, so the runtime forgets timers by
+        itself.
         """
         self._unreplayed.pop(partition, None)
         shard = self._active.pop(partition, None) or self._loading.pop(partition, None)
@@ -109,21 +108,21 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         record_offset: int = NO_OFFSET,
         producer_id: int = NO_PRODUCER_ID,
     ) -> None:
-        """`producer_id` only for records of transactional batches. ApiError(CORRUPT_MESSAGE) if the record cannot
-        be read.
+        """`producer_id` only for records of transactional batches. ApiError(CORRUPT_MESSAGE) if the record is
+        unreadable.
         """
         self.hosted(partition).replay(key, value, record_offset, producer_id)
         if self._unreplayed[partition]:
             self._unreplayed[partition] -= 1
 
     def replay_prepared(self, partition: int, batch: PreparedBatch, base_offset: int, producer_id: int) -> None:
-        """All records of a prepared batch at once."""
+        """Replays all records of a prepared batch at once."""
         batch.replay(base_offset, producer_id)
         self._unreplayed[partition] -= batch.records.record_count
 
     def on_append_failed(self, outcome: OutcomeType, append_error: ErrorCode, now_ms: int) -> OutcomeType:
-        """Instead of replaying: none of `outcome.records` is in the log. What of a clean-up was written before, in
-        batches of its own, was replayed and is no longer among them. The result is to be treated as any outcome.
+        """Replaces the replay: none of `outcome.records` is in the log. Batches of a clean-up that were written before
+        were replayed and are no longer among them. The result is handled like any outcome.
         """
         self._unreplayed.pop(outcome.partition, None)
         if outcome.partition not in self._active:
@@ -142,7 +141,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         request: RequestType,
         now_ms: int,
     ) -> OutcomeType:
-        """What a client asks for. A request that is refused is answered at once."""
+        """Performs a client's request. A refused request is answered at once."""
         outcome = self._perform(operation, token, request, lambda shard: operation.run(shard, token, request, now_ms))
         assert outcome is not None
         return outcome
@@ -153,7 +152,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         request: RequestType,
         now_ms: int,
     ) -> Generator[None, None, Prepared[ShardType, OutcomeType, ResultType] | None]:
-        """What can be made ready for a large request; None where there is nothing to be made ready."""
+        """The preparation of a large request; None where there is nothing to prepare."""
         partition = self.partition_for(operation.key(request))
         if operation.prepare is None or operation.check(request, self.settings) or partition not in self._active:
             return None
@@ -167,7 +166,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         prepared: Prepared[ShardType, OutcomeType, ResultType],
         now_ms: int,
     ) -> OutcomeType | None:
-        """None if `prepared` is no longer what the request needs."""
+        """None if `prepared` does not fit the request any more."""
         return self._perform(operation, token, request, lambda shard: prepared.decide(shard, token, now_ms))
 
     def _perform(
@@ -206,7 +205,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         return query.refuse(request, refusal)
 
     def run(self, partition: int, operation: Callable[[ShardType], OutcomeType]) -> OutcomeType:
-        """What the coordinator does of its own accord; nothing where the partition is not active."""
+        """Runs an action of the coordinator itself; does nothing where the partition is not active."""
         shard = self._active.get(partition)
         if shard is None:
             return self._kind.new_outcome(partition)
@@ -219,7 +218,7 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
         return self.run(key.partition, lambda shard: self._kind.on_timer(shard, key, now_ms))
 
     def refusal(self, partition: int) -> Refusal | None:
-        """Why no request is taken at this moment; None where one is."""
+        """The reason why no request is accepted at this moment; None where requests are accepted."""
         is_led = self.is_led(partition)
         if is_led and partition in self._active:
             return None
@@ -229,11 +228,11 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
     # ------------------------------------------------------------------------------------------- sight
 
     def find(self, partition: int) -> ShardType | None:
-        """The shard, active or being loaded; None if the partition is another broker's."""
+        """The shard, active or loading; None if the partition is another broker's."""
         return self._active.get(partition) or self._loading.get(partition)
 
     def hosted(self, partition: int) -> ShardType:
-        """The shard, active or being loaded. KeyError if the partition is another broker's."""
+        """The shard, active or loading. KeyError if the partition is another broker's."""
         shard = self._active.get(partition)
         return self._loading[partition] if shard is None else shard
 
@@ -254,5 +253,5 @@ class Shards(Generic[ShardType, OutcomeType, KeyType, SettingsType]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether a part of the answer to a question for everything is still unknown."""
+        """Whether a part of the answer about all ids is still unknown."""
         return bool(self._loading)

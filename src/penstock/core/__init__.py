@@ -1,1 +1,1 @@
-"""The words every layer shares: types, time, limits, settings, counters, log lines."""
+"""Definitions for every layer: types, time, limits, settings, counters, log lines."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from penstock.core.config.types import ConfigError
+from penstock.core.words.failure_text import MAX_PORT, PORTS_END
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -61,7 +62,9 @@ def parse_endpoints(key: str, entries: Iterable[str], protocols: Mapping[str, st
 
 def _parse_endpoint(key: str, entry: str, protocols: Mapping[str, str]) -> Endpoint:
     match = _ENDPOINT.fullmatch(entry)
-    if match is None or int(match["port"]) > 65_535:
+    if match is not None and int(match["port"]) > MAX_PORT:
+        raise ConfigError.of_value(key, entry, f"there is no port {match['port']}, {PORTS_END}")
+    if match is None:
         raise ConfigError.of_value(key, entry, "Expected NAME://HOST:PORT, for example PLAINTEXT://localhost:9092")
     name = match["name"].upper()
     if name not in protocols:

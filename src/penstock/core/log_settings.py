@@ -38,6 +38,7 @@ class LogSettings:
     max_compaction_lag_ms: int = NO_LIMIT
     min_cleanable_dirty_ratio: float = 0.5
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    penstock_segment_least_ms: int = 1_000
     confluent_key_schema_validation: bool = False
     confluent_key_subject_name_strategy: str = TOPIC_NAME_STRATEGY
     confluent_value_schema_validation: bool = False

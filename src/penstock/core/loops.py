@@ -64,28 +64,47 @@ class ExhaustionReports:
 
 
 class LoopThread:
-    """A loop beside the caller's code. `stop` ends it, and it cannot be started again."""
+    """A loop beside the caller's code. `stop` ends it, and it cannot be started again. Threads that wait for work when
+    the loop ends get CancelledError of `concurrent.futures`.
+    """
 
     def __init__(self, name: str) -> None:
         self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        # Work that begins is on the loop before the loop ends, or does not begin.
+        self._turn = threading.Lock()
+        self._is_stopped = False
         self._thread.start()
 
     def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        """RuntimeError after `stop`."""
+        with self._turn:
+            if not self._is_stopped:
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
+        work.close()
+        raise RuntimeError("its loop has been stopped")
 
     def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self.begin(work).result()
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with self._turn:
+            self._is_stopped = True
+            self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
+        self._loop.run_until_complete(self._end_tasks())
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
+
+    async def _end_tasks(self) -> None:
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
 
 class OfALoop(Protocol):

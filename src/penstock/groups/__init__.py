@@ -1,3 +1,1 @@
-"""Group coordinator as a sans-I/O state machine: operations return what should happen, memory follows the log by
-replay.
-"""
+"""The group coordinator as a sans-I/O state machine: operations return effects; replay of the log changes the state."""

@@ -1,4 +1,4 @@
-"""The group coordinator: its shards, one for each partition of `__consumer_offsets`, and what concerns all of them.
+"""The group coordinator: its shards, one for each partition of `__consumer_offsets`, and operations on all of them.
 
 Clients' requests go to `shards` with a line of `operations.table`.
 """
@@ -38,14 +38,16 @@ class GroupCoordinator:
         return shard
 
     def change_settings(self, settings: GroupSettings, by_group: Mapping[str, GroupSettings]) -> None:
-        """`by_group` for those that differ. A session or an interval that is under way keeps its length."""
+        """`by_group` has the groups with settings of their own. A session or an interval in progress keeps its
+        length.
+        """
         self.settings_by_group = by_group
         self.shards.change_settings(settings)
         for shard in self.shards.all():
             shard.settings_by_group = by_group
 
     def on_topics_changed(self, topics: Topics) -> None:
-        """Topics were created or deleted, or got partitions. To be told before the first group is loaded, too."""
+        """Topics were created or deleted, or got partitions. Call this before the first load of a group, too."""
         changed = changed_names(self.topics, topics)
         has_created = bool(topics.by_id.keys() - self.topics.by_id.keys())
         self.topics = topics
@@ -69,7 +71,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> Generator[None, None, ListGroupsResult]:
-        """One step for each name and each group. Between two steps anything may happen, also to the groups."""
+        """One step for each name and each group. Between two steps the groups may change in any way."""
         if self.shards.is_loading:
             return ListGroupsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         wanted = yield from administration.compile_filter(states, types)
@@ -86,7 +88,7 @@ class GroupCoordinator:
         return [group for shard in self.shards.active() for group in shard.groups.values()]
 
     def consumer_progress(self, partition: int, group_id: str) -> ConsumerProgress | None:
-        """How far a KIP-848 group is; None for any other."""
+        """The progress of a KIP-848 group; None for any other."""
         group = self.shards.hosted(partition).groups.get(group_id) if self.shards.is_active(partition) else None
         return ConsumerProgress(group.epoch, group.state) if isinstance(group, ConsumerGroup) else None
 

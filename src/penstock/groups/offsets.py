@@ -1,7 +1,7 @@
-"""The offsets that groups have committed, and those that open transactions will commit. Changed by replay alone.
+"""The committed offsets of groups, and the pending offsets of open transactions. Changed by replay alone.
 
-What one commit or deletion does to thousands of offsets is also replayed in one go (`replay_commits`,
-`replay_deletes`, `replay_group_delete`), with the same result as record by record.
+A commit or deletion of thousands of offsets is also replayed in one go (`replay_commits`, `replay_deletes`,
+`replay_group_delete`), with the same result as record by record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OffsetsByPartition = dict[TopicPartition, CommittedOffset]
 
 _BATCH: Callable[[CommittedOffset], BatchPlace | None] = itemgetter(CommittedOffset._fields.index("batch"))
 _RECORD_OFFSET: Callable[[CommittedOffset], int] = itemgetter(CommittedOffset._fields.index("record_offset"))
-_FEW = 100  # offsets of a transaction that are looked at one by one
+_FEW = 100  # offsets of a transaction that are handled one by one
 
 
 class OffsetStore:
@@ -46,7 +46,7 @@ class OffsetStore:
         return frozenset().union(*self._open_transactions.get(group_id, {}).values())
 
     def partitions_of(self, group_id: str) -> list[TopicPartition]:
-        """With an offset, or with one that a transaction may yet commit."""
+        """The partitions with an offset, or with an offset that a transaction may yet commit."""
         partitions = dict.fromkeys(self.of_group(group_id))
         for pending in self._open_transactions.get(group_id, {}).values():
             partitions.update(dict.fromkeys(pending))
@@ -72,7 +72,8 @@ class OffsetStore:
                 yield pending[partition]
 
     def groups(self) -> list[str]:
-        return list(dict.fromkeys((*self._committed, *self._open_transactions)))  # in an order that no hash decides
+        # In an order that does not depend on hashes.
+        return list(dict.fromkeys((*self._committed, *self._open_transactions)))
 
     # ----------------------------------------------------------------------------------------- replay
 
@@ -140,7 +141,7 @@ class OffsetStore:
 
 
 def _last_place(offsets: OffsetsByPartition) -> int:
-    """None of these offsets was written later in the log. Found without a look at each: a tenth of the time."""
+    """None of these offsets was written later in the log. Found without a check of each: a tenth of the time."""
     bases = [0 if batch is None else batch.base_offset for batch in set(map(_BATCH, offsets.values()))]
     return max(bases) + max(map(_RECORD_OFFSET, offsets.values()))
 

@@ -1,5 +1,5 @@
-"""What an operation of the group coordinator wants to happen besides records and replies (`coordinators.outcome`):
-which timers groups set, and what has to be undone in memory when records cannot be written.
+"""The outcome of a group operation besides records and replies (`coordinators.outcome`): the timers of groups, and the
+changes of memory to undo when records cannot be written.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from penstock.coordinators.outcome import Outcome, TimerChange
 
 
 class TransactionalProducer(NamedTuple):
-    """In whose transaction records are written; they count only once its marker says so."""
+    """The producer of the transaction that has the records; they count only once its marker commits."""
 
     producer_id: int
     producer_epoch: int
 
 
 class TimerKind(enum.Enum):
-    SESSION = "session"  # a member must be heard of
+    SESSION = "session"  # a member must send a request
     JOIN = "join"  # a rebalance must end: members rejoin until then
     SYNC = "sync"  # every member must have asked for its assignment
-    REVOCATION = "revocation"  # a member must have given up what it was told to
+    REVOCATION = "revocation"  # a member must have given up its partitions
 
 
-# What the operator hears of a member that has not done in time what a timer waits for.
+# The operator's message about a member that missed the deadline of a timer.
 EXPULSIONS = {
     TimerKind.SESSION: "a member is out of its group: no heartbeat came within the session timeout",
     TimerKind.JOIN: "a member is out of its group: it did not rejoin within the rebalance timeout",
@@ -43,7 +43,7 @@ class TimerKey(NamedTuple):
 
 
 class AppendPurpose(enum.Enum):
-    """Why a record is written, where a failed append has to be undone in memory."""
+    """The purpose of a record, where a failed append has to be undone in memory."""
 
     CREATE_GROUP = "create group"
     STORE_ASSIGNMENT = "store assignment"

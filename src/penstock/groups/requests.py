@@ -1,7 +1,6 @@
-"""What clients ask of the coordinator, free of wire versions: handlers translate.
+"""The requests of clients to the coordinator, without wire versions: handlers translate.
 
-Where Kafka's answer depends on the request's version, the request says what its sender can bear, not which version it
-speaks.
+Where Kafka's answer depends on the request's version, the request names what its sender accepts, not its version.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ DEFAULT_RETENTION = -1
 
 
 class Protocol(NamedTuple):
-    """One way of sharing out the work (an assignor) that a member offers, with what it has to say for it."""
+    """An assignor that a member offers, with its metadata for it."""
 
     name: str
     metadata: bytes
@@ -35,7 +34,7 @@ class JoinRequest(NamedTuple):
     group_instance_id: str | None = None
     client_id: str = ""
     client_host: str = ""  # as Kafka writes it: "/127.0.0.1"
-    client: str = ""  # whom pending joins are counted for
+    client: str = ""  # the client that pending joins count for
     reason: str = ""
     accepts_member_id_required: bool = True  # JoinGroup v4 and later (KIP-394)
     accepts_skip_assignment: bool = True  # JoinGroup v9 and later (KIP-814)
@@ -75,7 +74,7 @@ class LeaveRequest(NamedTuple):
 
 
 class ConsumerHeartbeatRequest(NamedTuple):
-    """KIP-848. None: not said, so it stays as it is."""
+    """KIP-848. None: absent in the request, so it does not change."""
 
     group_id: str
     member_id: str
@@ -90,7 +89,7 @@ class ConsumerHeartbeatRequest(NamedTuple):
     client_id: str = ""
     client_host: str = ""
     client: str = ""  # as in JoinRequest
-    # Topics that a regular expression must not reveal to this client are left out.
+    # Leaves out topics that a regular expression must not reveal to this client.
     may_describe: Callable[[str], bool] = lambda _topic: True
     must_bring_member_id: bool = True  # ConsumerGroupHeartbeat v1 and later
 
@@ -115,7 +114,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 class TransactionalCommitRequest(NamedTuple):
-    """Offsets that count when the producer's transaction commits. Members are named from TxnOffsetCommit v3 on."""
+    """Offsets that count when the producer's transaction commits. TxnOffsetCommit names members from v3 on."""
 
     group_id: str
     producer_id: int
@@ -129,8 +128,8 @@ class TransactionalCommitRequest(NamedTuple):
 class OffsetFetchRequest(NamedTuple):
     group_id: str
     partitions: Sequence[TopicPartition] | None  # None: all
-    # An offset that was committed for an earlier topic of the same name is not given out when the ids are known
-    # (OffsetFetch v10).
+    # An offset that was committed for an earlier topic of the same name is left out when the ids are known (OffsetFetch
+    # v10).
     topic_ids: Mapping[str, TopicId] = MappingProxyType({})
     require_stable: bool = False
     member_id: str | None = None  # OffsetFetch v9 and later; for groups of the next protocol (KIP-848)
@@ -147,7 +146,7 @@ class DeleteGroupRequest(NamedTuple):
 
 
 class DescribeGroupRequest(NamedTuple):
-    """Of either protocol."""
+    """For groups of either protocol."""
 
     group_id: str
 

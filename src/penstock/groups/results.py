@@ -1,5 +1,5 @@
-"""What the coordinator answers. Every answer to a request that may write can be turned into a failure (`failed`),
-because the append of its records may fail after the answer was composed.
+"""The coordinator's results. Every result of a request that may write can be turned into a failure (`failed`), because
+the append of its records may fail after the result was made.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
 from penstock.groups.requests import NO_GENERATION, NO_MEMBER_ID
 from penstock.groups.topics import TopicIdPartition
@@ -28,7 +28,7 @@ class JoinResult(NamedTuple):
     protocol_name: str | None = None  # null on the wire from JoinGroup v7 on, "" before
     leader: str = ""
     skip_assignment: bool = False
-    members: Sequence[JoinedMember] = ()  # for the leader alone
+    members: Sequence[JoinedMember] = ()  # in the leader's answer alone
 
     def failed(self, error: ErrorCode) -> JoinResult:
         return JoinResult(error, NO_MEMBER_ID)
@@ -83,7 +83,7 @@ class OffsetCommitResult(NamedTuple):
     partitions: Sequence[PartitionError]
 
     def failed(self, error: ErrorCode) -> OffsetCommitResult:
-        return OffsetCommitResult(Translated(self.partitions, lambda entry: entry._replace(error=error)))
+        return OffsetCommitResult(LazySequence(self.partitions, lambda entry: entry._replace(error=error)))
 
 
 class FetchedOffset(NamedTuple):
@@ -145,7 +145,7 @@ class ConsumerHeartbeatResult(NamedTuple):
     member_id: str | None = None
     member_epoch: int = 0
     heartbeat_interval_ms: int = 0
-    assignment: tuple[TopicIdPartition, ...] | None = None  # None: as it was
+    assignment: tuple[TopicIdPartition, ...] | None = None  # None: unchanged
 
     def failed(self, error: ErrorCode) -> ConsumerHeartbeatResult:
         return ConsumerHeartbeatResult(error)
@@ -160,7 +160,7 @@ class DescribedConsumer(NamedTuple):
     client_host: str
     topic_names: tuple[str, ...]
     topic_regex: str
-    assignment: tuple[TopicIdPartition, ...]  # with what it has not given up yet
+    assignment: tuple[TopicIdPartition, ...]  # with the partitions that it has not given up yet
     target: tuple[TopicIdPartition, ...]
     uses_classic_protocol: bool
 

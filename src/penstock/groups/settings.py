@@ -1,4 +1,4 @@
-"""What an operator may set for groups. Defaults are Kafka's."""
+"""The settings of groups. Defaults are Kafka's."""
 
 from __future__ import annotations
 
@@ -37,25 +37,30 @@ class GroupSettings(NamedTuple):
     initial_rebalance_delay_ms: int = 3_000
     # group.max.size: unlimited, as in Kafka.
     max_size: int = 2**31 - 1
-    # A new member cannot send heartbeats while its JoinGroup is parked, so this bounds how long a vanished one is
-    # waited for. Not configurable in Kafka either.
+    # penstock.group.max.metadata.bytes: the offers of all members of a group, and the assignments of all of them. One
+    # turn of the loop handles it: 2 ms per MB. Members offer several protocols. The group's record has one of them, and
+    # the record has to fit into a message of `__consumer_offsets`, 1 MB unless the topic allows more.
+    max_metadata_bytes: int = 16 * 1024 * 1024
+    # A new member cannot send heartbeats while its JoinGroup is parked, so this bounds the wait for a vanished member.
+    # Not configurable in Kafka either.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
-    # penstock.group.pending.joins.*: members that joined and were not heard of again. A broker is made for 5,000
-    # clients, who may all be in one group and may all begin at once. Half of them come from one address as one user,
-    # or twice as many come in all: that is no trouble yet.
+    # penstock.group.pending.joins.*: members that joined and have sent nothing since. A broker is made for 5,000
+    # clients, which may all be in one group and may all begin at once. Half of them from one address as one user, or
+    # twice as many in all, are no trouble yet.
     newcomer_bounds: NewcomerBounds = NewcomerBounds(of_client=2_500, of_group=5_000, of_all=10_000)
     # offset.metadata.max.bytes, counted in UTF-16 units as Kafka does.
     offset_metadata_max_bytes: int = 4_096
     # offsets.retention.minutes
     offsets_retention_ms: int = 7 * _DAY_MS
-    # offsets.commit.timeout.ms: of every reply that waits for replicas, as in Kafka. What holds at the start stays.
+    # offsets.commit.timeout.ms: the limit of every reply that waits for replicas, as in Kafka. The value at the start
+    # stays.
     offsets_commit_timeout_ms: int = 5_000
-    # group.consumer.*: groups of KIP-848. The coordinator, not the member, says how often to send heartbeats.
+    # group.consumer.*: groups of KIP-848. The coordinator, not the member, sets the heartbeat interval.
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000
     consumer_max_size: int = 2**31 - 1
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     consumer_migration_policy: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
-    # At least this long between two targets: many members that join at once are then assigned once.
+    # The minimum time between two targets: many members that join at once are then assigned once.
     consumer_assignment_interval_ms: int = 1_000
     consumer_regex_refresh_interval_ms: int = 10 * _MINUTE_MS

@@ -1,13 +1,12 @@
-"""The groups of one partition of `__consumer_offsets`: what replay builds, and what timers and failed appends do
-to it.
+"""The groups of one partition of `__consumer_offsets`: replay builds them, and timers and failed appends change them.
 
-- Committed offsets, and all of a KIP-848 group that is recorded, change by replay alone.
+- Committed offsets, and all recorded state of a KIP-848 group, change by replay alone.
 - A classic group takes its recorded generation, the assignments and the state Stable from replay. Its members and the
-  rebalance under way are soft, as in Kafka: they change in memory before anything is recorded, and a coordinator that
+  rebalance in progress are soft, as in Kafka: they change in memory before anything is recorded, and a coordinator that
   dies falls back to the recorded generation.
 - Four changes reach memory before their record and are undone if the record cannot be written (`AppendPurpose`): a new
-  classic group, a static member that is replaced, a KIP-848 group that becomes classic; and an assignment, which is
-  asked for again in a new rebalance.
+  classic group, a replaced static member, a KIP-848 group that becomes classic; and an assignment, for which a new
+  rebalance asks again.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class GroupShard:
     ) -> None:
         self.partition = partition
         self.settings = settings
-        # Of groups that have settings of their own; `GroupCoordinator.change_settings` puts them here.
+        # The settings of groups with settings of their own; `GroupCoordinator.change_settings` puts them here.
         self.settings_by_group: Mapping[str, GroupSettings] = {}
         self.topics = topics
         self.groups: dict[str, Group] = {}
@@ -79,8 +78,8 @@ class GroupShard:
         return self._new_suffix()
 
     def on_topics_changed(self, topics: Topics, changed: frozenset[str], has_created: bool) -> None:
-        """`changed` are the names of topics that came, went, were made anew or grew. Groups take notice with their next
-        heartbeat.
+        """`changed` are the names of topics that were created, deleted, recreated or extended. Groups react with their
+        next heartbeat.
         """
         self.topics = topics
         for group in self.groups.values():
@@ -96,7 +95,7 @@ class GroupShard:
         self.replay_change(decode_record(key, value, record_offset), producer_id)
 
     def replay_change(self, change: AnyChange, producer_id: int = NO_PRODUCER_ID) -> None:
-        """What a record says."""
+        """Replays one record."""
         if isinstance(change, OffsetChange):
             self._replay_offset(change, producer_id)
         elif isinstance(change, GroupChange):
@@ -115,7 +114,7 @@ class GroupShard:
         self.offsets.replay_commit(change.group_id, partition, change.committed, producer_id)
 
     def replay_commits(self, group_id: str, committed: OffsetsByPartition, producer_id: int) -> None:
-        """All offsets of one prepared commit."""
+        """Replays all offsets of one prepared commit."""
         self._ensure_group(group_id)
         self.offsets.replay_commits(group_id, committed, producer_id)
 
@@ -137,8 +136,8 @@ class GroupShard:
         group.adopt(change.recorded)
 
     def _replay_consumer_group(self, change: ConsumerChange) -> None:
-        """A change of one kind into the other is written as the end of the former and the beginning of the latter,
-        but compaction may have taken the end away.
+        """A change of one kind into the other is written as the end of the former and the beginning of the latter, but
+        compaction may have removed the end.
         """
         group = self.groups.get(change.group_id)
         if isinstance(group, ConsumerGroup):
@@ -152,7 +151,7 @@ class GroupShard:
     # ----------------------------------------------------------------------------------------- timers
 
     def on_loaded(self, now_ms: int) -> GroupOutcome:
-        """Members that the log knows get a whole session to be heard of."""
+        """Members in the log get a whole session for their next request."""
         outcome = self.outcome()
         for group in list(self.groups.values()):
             if isinstance(group, ConsumerGroup):
@@ -166,8 +165,8 @@ class GroupShard:
         return outcome
 
     def abandon(self, now_ms: int) -> Iterator[GroupOutcome]:
-        """Another broker coordinates these groups now: whoever waits is sent there. A group a step; it is let go, too,
-        because to let 10,000 go takes its time.
+        """Another broker coordinates these groups now: waiting clients are sent there. One group per step; it is freed,
+        too, because the release of 10,000 takes its time.
         """
         while self.groups:
             group_id, group = self.groups.popitem()
@@ -182,7 +181,7 @@ class GroupShard:
             yield outcome
 
     def on_timer(self, key: TimerKey, now_ms: int) -> GroupOutcome:
-        """Of classic groups."""
+        """For timers of classic groups."""
         outcome = self.outcome()
         group = self.groups.get(key.group_id)
         if isinstance(group, ClassicGroup):
@@ -197,8 +196,8 @@ class GroupShard:
         return outcome
 
     def forget_if_unused(self, group: ClassicGroup, outcome: GroupOutcome) -> None:
-        """A group that was made for a member who was not heard of again goes with that member. Other groups that are
-        empty and have no offsets go with the next look at expired offsets.
+        """A group that was made for a member that has sent nothing since is removed with that member. Other empty
+        groups without offsets are removed with the next check of expired offsets.
         """
         offsets = self.offsets
         if (
@@ -219,8 +218,8 @@ class GroupShard:
     # -------------------------------------------------------------------------------- failed appends
 
     def on_append_failed(self, failed: GroupOutcome, append_error: ErrorCode, now_ms: int) -> GroupOutcome:
-        """Nothing of `failed.records` has happened. Members that left are gone nevertheless: memory is ahead
-        of the log, as it always is during a rebalance.
+        """Nothing of `failed.records` has happened. Members that left stay removed: memory is ahead of the log, as
+        always during a rebalance.
         """
         outcome = self.outcome()
         outcome.replies = failed.failed_replies(append_error)

@@ -1,8 +1,8 @@
-"""What members of protocol type "consumer" put into their otherwise opaque metadata, and are told in assignments.
+"""The metadata and assignments of protocol type "consumer", which are opaque to the group protocol.
 
-Version 0 of ConsumerProtocolSubscription is a prefix of every later version, so it is all that is read for classic
-groups: new client versions need no change here. Only a group that is on its way from one protocol to the other has to
-know it all. What other protocol types ("connect", "stream") put there is theirs alone.
+Version 0 of ConsumerProtocolSubscription is a prefix of every later version, so classic groups read only that: new
+client versions need no change here. Only a group that migrates from one protocol to the other has to know it all. The
+metadata of other protocol types ("connect", "stream") is theirs alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def decode_subscription(metadata: bytes, topics: Topics) -> Subscription:
 
 
 def decode_assignment(assignment: bytes, topics: Topics) -> tuple[frozenset[TopicIdPartition], bool]:
-    """(the partitions of topics that exist, whether an assignor of the user's own has said something besides)"""
+    """(the partitions of existing topics, whether a custom assignor has added data)"""
     if not assignment:
         return frozenset(), False
     version = _known_version(assignment, ConsumerProtocolAssignment.MAX_VERSION)
@@ -64,7 +64,7 @@ def decode_assignment(assignment: bytes, topics: Topics) -> tuple[frozenset[Topi
 
 
 def encode_assignment_for(metadata: bytes, partitions: Iterable[TopicIdPartition], topics: Topics) -> bytes:
-    """In the version in which the member wrote `metadata`."""
+    """In the version of the member's `metadata`."""
     version = _known_version(metadata, ConsumerProtocolAssignment.MAX_VERSION)
     assigned = [
         TopicPartition(topic=topics.by_id[topic_id].name, partitions=indexes)

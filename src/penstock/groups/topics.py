@@ -1,6 +1,4 @@
-"""The topics that exist, as far as groups care: names, ids and how many partitions. The broker hands over a new value
-whenever that changes.
-"""
+"""The existing topics for groups: names, ids and partition counts. The broker passes a new value after each change."""
 
 from __future__ import annotations
 
@@ -16,15 +14,15 @@ from penstock.core.types import TopicId
 Element = TypeVar("Element")
 Result = TypeVar("Result")
 
-# Work that yields where somebody else may have a turn.
+# Work that yields where another request may have a turn.
 Steps = Generator[None, None, Result]
 
-# To yield takes about 0.2 us, and so does a simple thing that is done to an element.
+# A yield takes about 0.2 us, and so does a simple step on an element.
 _ELEMENTS_PER_STEP = 64
 
 
 def runs(elements: Iterable[Element]) -> Iterator[list[Element]]:
-    """The elements, as many at a time as make one step."""
+    """The elements in runs, one run per step."""
     iterator = iter(elements)
     while run := list(itertools.islice(iterator, _ELEMENTS_PER_STEP)):
         yield run
@@ -48,7 +46,7 @@ class Topics(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether anybody has told the coordinator which topics exist."""
+        """Whether the coordinator knows the existing topics."""
         return self.version > 0
 
     @classmethod
@@ -57,7 +55,7 @@ class Topics(NamedTuple):
         return cls({topic.name: topic for topic in known}, {topic.topic_id: topic for topic in known}, version)
 
     def ids(self, names: Iterable[str]) -> frozenset[TopicId]:
-        """Of those that exist."""
+        """The ids of the existing topics."""
         return finish(self.ids_in_steps(names))
 
     def ids_in_steps(self, names: Iterable[str]) -> Steps[frozenset[TopicId]]:
@@ -73,8 +71,8 @@ class Topics(NamedTuple):
                 yield TopicIdPartition(topic_id, partition)
 
     def digest(self, names: Iterable[str]) -> int:
-        """Another number whenever a topic of these is created, deleted, made anew or gets partitions. Kafka records
-        such a number, too, made in another way; a group that moves between the two is assigned anew, once.
+        """Another number whenever one of these topics is created, deleted, recreated or extended. Kafka records such a
+        number, too, computed in another way; a group that moves between the two is assigned again, once.
         """
         return finish(self.digest_in_steps(names))
 
@@ -103,7 +101,7 @@ def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[TopicId, list[int]]
 
 
 def by_topic_in_steps(partitions: Iterable[TopicIdPartition]) -> Steps[dict[TopicId, list[int]]]:
-    """To sort ids and numbers takes a fifth of what it takes to sort pairs of them."""
+    """A sort of ids and numbers takes a fifth of the time of a sort of pairs."""
     grouped: dict[TopicId, list[int]] = {}
     for run in runs(partitions):
         for topic_id, partition in run:
@@ -121,7 +119,7 @@ def by_topic_in_steps(partitions: Iterable[TopicIdPartition]) -> Steps[dict[Topi
 
 
 def in_order(partitions: Iterable[TopicIdPartition]) -> tuple[TopicIdPartition, ...]:
-    """As `sorted`, sooner."""
+    """As `sorted`, faster."""
     return finish(in_order_in_steps(partitions))
 
 

@@ -1,1 +1,1 @@
-"""How a cluster is, as its brokers tell it over the wire: what was seen, what is wrong, what may be restarted."""
+"""The health of a cluster by its brokers' answers: observations, findings, and brokers that are safe to restart."""

@@ -10,13 +10,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from penstock.health.observed import NOBODY, Observed, PartitionSeen, ReplicaKey
+from penstock.admin.state.brokers import ReplicaFiles
+from penstock.admin.state.cluster import ClusterState
+from penstock.admin.state.partitions import NO_LEADER, PartitionState, ReplicaKey
+
+# Of a replica that has none yet.
+_NO_FILES = ReplicaFiles(None, 0)
 
 
 class Lag(NamedTuple):
     """A replica that is not in sync. `behind` is in offsets: 0 where it is about to be in sync, None if not known."""
 
-    partition: PartitionSeen
+    partition: PartitionState
     node_id: int
     behind: int | None
 
@@ -24,7 +29,7 @@ class Lag(NamedTuple):
 class Move(NamedTuple):
     """A replica on its way to another broker, or into another directory of its own (`source` and `target` are one)."""
 
-    partition: PartitionSeen
+    partition: PartitionState
     source: int
     target: int
     copied_bytes: int
@@ -43,15 +48,15 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    observed: Observed
-    offline: tuple[PartitionSeen, ...]  # nobody leads them
-    below_minimum: tuple[PartitionSeen, ...]  # they have a leader, and acks=all is refused
-    under_replicated: tuple[PartitionSeen, ...]
+    observed: ClusterState
+    offline: tuple[PartitionState, ...]  # nobody leads them
+    below_minimum: tuple[PartitionState, ...]  # they have a leader, and acks=all is refused
+    under_replicated: tuple[PartitionState, ...]
     lags: tuple[Lag, ...]
     moves: tuple[Move, ...]
     led: Mapping[int, int]  # partitions by their leader
     preferred: Mapping[int, int]  # partitions by the broker that should lead them
-    misled: tuple[PartitionSeen, ...]  # led by another than their preferred leader, which is here and in sync
+    misled: tuple[PartitionState, ...]  # led by another than their preferred leader, which is here and in sync
     hosted: Mapping[int, int]  # replicas by their broker
     gone: Mapping[int, int]  # replicas of brokers that are not here, by broker
 
@@ -66,7 +71,7 @@ class Condition:
         return self.left_bytes / sum(rates) if rates else None
 
 
-def judge(observed: Observed, before: Observed | None = None) -> Condition:
+def judge(observed: ClusterState, before: ClusterState | None = None) -> Condition:
     """`before` is an earlier look at the same cluster: with it moves have a rate."""
     present = observed.brokers
     led: Counter[int] = Counter()
@@ -76,17 +81,17 @@ def judge(observed: Observed, before: Observed | None = None) -> Condition:
     for each in observed.partitions:
         hosted.update(each.replicas)
         preferred[each.preferred_leader] += 1
-        is_led = each.leader in present
+        is_led = not each.is_offline(present)
         if is_led:
             led[each.leader] += 1
-            if each.leader != each.preferred_leader and each.preferred_leader in present.keys() & each.isr:
+            if each.is_misled(present):
                 misled.append(each)
         else:
             offline.append(each)
-        if each.lagging:
+        if each.is_under_replicated:
             under.append(each)
-            minimum = observed.minimum(each)
-            if is_led and minimum is not None and len(each.isr) < minimum:
+            configured = observed.min_in_sync.get(each.topic)
+            if is_led and configured is not None and each.is_under_minimum(configured):
                 below.append(each)
     return Condition(
         observed,
@@ -103,33 +108,34 @@ def judge(observed: Observed, before: Observed | None = None) -> Condition:
     )
 
 
-def _lags(observed: Observed, under_replicated: list[PartitionSeen]) -> Iterator[Lag]:
+def _lags(observed: ClusterState, under_replicated: list[PartitionState]) -> Iterator[Lag]:
     ends = observed.log_ends
     for each in under_replicated:
         end = ends.get(ReplicaKey(each.topic, each.partition, each.leader))
         for node_id in each.lagging:
             own = ends.get(ReplicaKey(each.topic, each.partition, node_id))
-            yield Lag(each, node_id, None if end is None or own is None else max(0, end - own))
+            yield Lag(each, node_id, None if end is None or own is None else max(0, end.offset - own.offset))
 
 
-def _moves(observed: Observed, before: Observed | None) -> Iterator[Move]:
+def _moves(observed: ClusterState, before: ClusterState | None) -> Iterator[Move]:
     by_place = {(each.topic, each.partition): each for each in observed.partitions}
     for each in observed.partitions:
-        for target in each.adding if each.leader != NOBODY else ():
-            total = observed.sizes.get(ReplicaKey(each.topic, each.partition, each.leader), 0)
+        for target in each.adding if each.leader != NO_LEADER else ():
+            total = observed.files.get(ReplicaKey(each.topic, each.partition, each.leader), _NO_FILES).size
             key = ReplicaKey(each.topic, each.partition, target)
-            copied = observed.sizes.get(key, 0)
-            then = None if before is None else before.sizes.get(key, 0)
+            copied = observed.files.get(key, _NO_FILES).size
+            then = None if before is None else before.files.get(key, _NO_FILES).size
             yield Move(each, each.leader, target, copied, total, _rate(observed, before, copied, then))
-    for key, copied in sorted(observed.future_sizes.items()):
+    for key, files in sorted(observed.files.items()):
         partition = by_place.get((key.topic, key.partition))
-        if partition is not None:
-            then = None if before is None else before.future_sizes.get(key, 0)
-            total = observed.sizes.get(key, copied)
+        if partition is not None and files.future_directory is not None:
+            copied = files.future_size
+            then = None if before is None else before.files.get(key, _NO_FILES).future_size
+            total = copied if files.directory is None else files.size
             yield Move(partition, key.node_id, key.node_id, copied, total, _rate(observed, before, copied, then))
 
 
-def _rate(observed: Observed, before: Observed | None, copied: int, then: int | None) -> float | None:
+def _rate(observed: ClusterState, before: ClusterState | None, copied: int, then: int | None) -> float | None:
     if before is None or then is None or observed.at_s <= before.at_s:
         return None
     return max(0.0, (copied - then) / (observed.at_s - before.at_s))

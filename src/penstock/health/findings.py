@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from penstock.admin.state.brokers import FULL_SHARE, BrokerState, DirectoryState
+from penstock.admin.state.partitions import PartitionState
+from penstock.core.words.sizes import format_size
 from penstock.health.condition import Condition
-from penstock.health.observed import PartitionSeen
 
-# A disk this full needs room now: a broker whose disk is full takes its replicas out of service.
-_FULL_SHARE = 0.95
 _FILLING_SHARE = 0.85
 # The controller gives leadership back by itself beyond this share (leader.imbalance.per.broker.percentage).
 _IMBALANCE_SHARE = 0.10
@@ -40,7 +40,7 @@ class Finding(NamedTuple):
     command: str
 
 
-class Rule(NamedTuple):
+class HealthRule(NamedTuple):
     """`look` says in a sentence each what is wrong. `{0}` in the command is the word that comes with the sentence."""
 
     name: str
@@ -53,7 +53,8 @@ class Rule(NamedTuple):
 def find(condition: Condition) -> list[Finding]:
     """Problems first, each kind in the order of the table."""
     findings = [
-        Finding(rule.name, rule.severity, what, rule.advice, rule.command.format(word))
+        # A reason that a broker gave may end as a sentence does: whoever shows a finding ends it.
+        Finding(rule.name, rule.severity, what.removesuffix("."), rule.advice, rule.command.format(word))
         for rule in RULES
         for what, word in rule.look(condition)
     ]
@@ -90,10 +91,52 @@ def _silent(condition: Condition) -> Iterable[tuple[str, str]]:
             yield f"broker {broker.node_id} is registered and does not answer: {broker.silence}", str(broker.node_id)
 
 
-def _offline(condition: Condition) -> Iterable[tuple[str, str]]:
+def _has_controller(condition: Condition) -> bool:
+    return condition.observed.controller_id is not None and not condition.observed.controller_silence
+
+
+def _unelected(condition: Condition) -> Iterable[tuple[str, str]]:
+    """Whoever is missing as well: without a controller no replica can be elected, alive or not."""
     waiting = [each for each in condition.offline if each.isr]
+    if waiting and not _has_controller(condition):
+        which = _partitions(waiting, "has", "have")
+        yield f"{which} no leader, and nobody can be elected until there is a controller", ""
+
+
+def _offline_by_full_disk(condition: Condition) -> Iterable[tuple[str, str]]:
+    """Each partition once. What else may have stopped it stands beside: nothing can be written before there is room."""
+    left = list(condition.offline) if _has_controller(condition) else []
+    for node_id, broker in condition.observed.brokers.items():
+        stopped = [each for each in left if broker.has_full_disk and node_id in each.isr]
+        if stopped:
+            left = [each for each in left if node_id not in each.isr]
+            which = _partitions(stopped, "has", "have")
+            yield f"{which} no leader, and a disk of broker {node_id}, which has all of it, is full", str(node_id)
+
+
+def _offline_here(condition: Condition) -> Iterable[tuple[str, str]]:
+    """The brokers of all last in-sync replicas are here: they have taken the replicas out of service."""
+    for node_id, stopped in _by_first_in_sync(condition, is_here=True).items():
+        which = _partitions(stopped, "has", "have")
+        yield f"{which} no leader, though broker {node_id}, which has all of it, is here", str(node_id)
+
+
+def _offline(condition: Condition) -> Iterable[tuple[str, str]]:
+    waiting = [each for stopped in _by_first_in_sync(condition, is_here=False).values() for each in stopped]
     if waiting:
         yield f"{_partitions(waiting, 'has', 'have')} no leader: nobody reads or writes there", ""
+
+
+def _by_first_in_sync(condition: Condition, *, is_here: bool) -> dict[int, list[PartitionState]]:
+    """Partitions without a leader, where neither a missing controller nor a full disk explains that."""
+    brokers = condition.observed.brokers
+    found: dict[int, list[PartitionState]] = {}
+    for each in condition.offline if _has_controller(condition) else ():
+        here = [node_id for node_id in each.isr if node_id in brokers and not brokers[node_id].silence]
+        explained = any(brokers[node_id].has_full_disk for node_id in here)
+        if each.isr and not explained and (len(here) == len(each.isr)) is is_here:
+            found.setdefault(each.isr[0], []).append(each)
+    return found
 
 
 def _undecided(condition: Condition) -> Iterable[tuple[str, str]]:
@@ -130,20 +173,28 @@ def _offline_directories(condition: Condition) -> Iterable[tuple[str, str]]:
 def _disks(condition: Condition, above: float, up_to: float) -> Iterable[tuple[str, str]]:
     for broker in condition.observed.brokers.values():
         for directory in broker.directories:
-            if directory.total_bytes and directory.usable_bytes is not None:
-                share = 1 - directory.usable_bytes / directory.total_bytes
-                if above < share <= up_to:
-                    # A disk that is 94.9 % full must not be shown as one that is 95 % full.
-                    what = f"the disk of {directory.path} on broker {broker.node_id} is {int(share * 100)} % full"
-                    yield what, str(broker.node_id)
+            share = directory.full_share
+            if share is not None and above < share <= up_to:
+                yield _describe_disk(broker, directory, share), str(broker.node_id)
+
+
+def _describe_disk(broker: BrokerState, directory: DirectoryState, share: float) -> str:
+    """Which disk, how full, and what takes the room."""
+    free, total = format_size(directory.usable_bytes or 0), format_size(directory.total_bytes or 0)
+    # A disk that is 94.9 % full must not be shown as one that is 95 % full.
+    what = (
+        f"the disk of {directory.path} on broker {broker.node_id} is {int(share * 100)} % full, {free} of {total} free"
+    )
+    taken = ", ".join(f"{topic} ({format_size(size)})" for topic, size in directory.largest if size)
+    return f"{what}; most room there is taken by {taken}" if taken else f"{what}; topics take no room there"
 
 
 def _full_disks(condition: Condition) -> Iterable[tuple[str, str]]:
-    return _disks(condition, _FULL_SHARE, 1.0)
+    return _disks(condition, FULL_SHARE, 1.0)
 
 
 def _filling_disks(condition: Condition) -> Iterable[tuple[str, str]]:
-    return _disks(condition, _FILLING_SHARE, _FULL_SHARE)
+    return _disks(condition, _FILLING_SHARE, FULL_SHARE)
 
 
 def _certificates(condition: Condition, at_least: float, below: float) -> Iterable[tuple[str, str]]:
@@ -209,98 +260,116 @@ def _levels_to_raise(condition: Condition) -> Iterable[tuple[str, str]]:
 
 
 def _unread(condition: Condition) -> Iterable[tuple[str, str]]:
-    for reason in condition.observed.unread:
-        yield f"not everything could be read: {reason}", ""
+    for failure in condition.observed.unread_configs:
+        yield f"not everything could be read: {failure}", ""
 
 
 # Causes before what follows from them: a broker that is gone explains the partitions that lack it.
-RULES: Sequence[Rule] = (
-    Rule(
+RULES: Sequence[HealthRule] = (
+    HealthRule(
         "no-controller", Severity.PROBLEM, _no_controller,
         "The brokers elect one as soon as they reach ZooKeeper: see that it runs, and what their logs say.",
         "echo srvr | nc ZOOKEEPER 2181",
     ),
-    Rule(
+    HealthRule(
         "controller-silent", Severity.PROBLEM, _controller_silent,
         "See what the brokers' logs say of ZooKeeper and of the metadata, and restart the broker if its process hangs.",
         "penstock cluster api-versions --broker {0}",
     ),
-    Rule(
+    HealthRule(
         "broker-gone", Severity.PROBLEM, _gone,
         "Start it; if its machine is lost, start an empty broker with the same broker.id, which fetches everything.",
         "penstock broker start --config FILE    # with broker.id={0}",
     ),
-    Rule(
+    HealthRule(
         "broker-silent", Severity.PROBLEM, _silent,
         "See whether its process hangs or its address cannot be reached from here, and restart it.",
         "penstock cluster api-versions --broker {0}",
     ),
-    Rule(
+    HealthRule(
         "directory-offline", Severity.PROBLEM, _offline_directories,
         "Mend or replace the disk, then restart the broker: it fetches what it lacks.",
         "penstock cluster log-dirs --broker {0}",
     ),
-    Rule(
-        "offline-partitions", Severity.PROBLEM, _offline,
-        "Start the brokers that hold the last in-sync replicas; only if those are lost for good, elect any replica.",
+    HealthRule(
+        "unelected-partitions", Severity.PROBLEM, _unelected,
+        "Bring back ZooKeeper, or the controller, first: in-sync replicas that are alive lead then, without a command.",
         "penstock topics describe --unavailable --internal",
     ),
-    Rule(
+    HealthRule(
+        "disk-full", Severity.PROBLEM, _full_disks,
+        "Make room now: shorten retention of the largest topics, delete what nobody needs, or make the disk larger.",
+        "penstock cluster log-dirs --broker {0} --partitions",
+    ),
+    HealthRule(
+        "offline-by-full-disk", Severity.PROBLEM, _offline_by_full_disk,
+        "Make room there, then restart the broker: all records are there again. Elect no other replica: that loses "
+        "records.",
+        "penstock cluster log-dirs --broker {0} --partitions",
+    ),
+    HealthRule(
+        "offline-here", Severity.PROBLEM, _offline_here,
+        "Wait, if it has just started; else see in its log why it does not serve them (a disk error, damage), mend "
+        "that and restart it. Elect no other replica: that loses records.",
+        "penstock cluster log-dirs --broker {0}",
+    ),
+    HealthRule(
+        "offline-partitions", Severity.PROBLEM, _offline,
+        "Start the brokers that hold the last in-sync replicas. Only if those are lost for good, elect another "
+        "replica: that loses records.",
+        "penstock topics describe --unavailable --internal",
+    ),
+    HealthRule(
         "undecided-partitions", Severity.PROBLEM, _undecided,
         "Repeat the restore with its snapshot: it goes on. If the disk is lost for good, elect any replica.",
         "penstock cluster restore FILE --zookeeper ZOOKEEPER",
     ),
-    Rule(
+    HealthRule(
         "below-minimum", Severity.PROBLEM, _below_minimum,
         "Bring back the brokers or disks that hold the other replicas.",
         "penstock topics describe --under-min-isr --internal",
     ),
-    Rule(
+    HealthRule(
         "under-replicated", Severity.PROBLEM, _under_replicated,
         "Wait, if a broker has just come back; else look at the brokers of the missing replicas.",
         "penstock topics describe --under-replicated --internal",
     ),
-    Rule(
-        "disk-full", Severity.PROBLEM, _full_disks,
-        "Make room now: shorten retention, move replicas away or add a disk.",
-        "penstock cluster log-dirs --broker {0} --partitions",
-    ),
-    Rule(
+    HealthRule(
         "certificate-urgent", Severity.PROBLEM, _urgent_certificates,
         "Renew it now: from its end on nobody connects. The broker picks a new file up by itself.",
         "penstock certificates renew --within {0}",
     ),
-    Rule(
+    HealthRule(
         "disk-filling", Severity.NOTICE, _filling_disks,
         "Make room before it is full: shorten retention, move replicas away or add a disk.",
         "penstock cluster log-dirs --broker {0} --partitions",
     ),
-    Rule(
+    HealthRule(
         "certificate-ending", Severity.NOTICE, _ending_certificates,
         "Renew it in time. The broker picks a new file up by itself.",
         "penstock certificates renew --within {0}",
     ),
-    Rule(
+    HealthRule(
         "moves-stand-still", Severity.NOTICE, _standing_moves,
         "See whether a throttle is too low or a broker of the move is gone.",
         "penstock reassign status",
     ),
-    Rule(
+    HealthRule(
         "leaders-unbalanced", Severity.NOTICE, _imbalance,
         "The controller balances within five minutes, unless auto.leader.rebalance.enable is off.",
         "penstock leaders elect --all",
     ),
-    Rule(
+    HealthRule(
         "versions-differ", Severity.NOTICE, _different_features,
         "Update the other brokers as well; until then the level stays where it is.",
         "penstock cluster describe",
     ),
-    Rule(
+    HealthRule(
         "level-can-rise", Severity.NOTICE, _levels_to_raise,
         "Raise it when no broker is to go back to the version before.",
         "penstock cluster upgrade",
     ),
-    Rule(
+    HealthRule(
         "unread", Severity.NOTICE, _unread,
         "Another broker may answer, or your principal may not be allowed to ask.",
         "penstock cluster api-versions",
@@ -308,7 +377,7 @@ RULES: Sequence[Rule] = (
 )  # fmt: skip
 
 
-def _partitions(partitions: Sequence[PartitionSeen], one: str, several: str) -> str:
+def _partitions(partitions: Sequence[PartitionState], one: str, several: str) -> str:
     named = ", ".join(map(str, partitions[:_NAMED])) + (", ..." if len(partitions) > _NAMED else "")
     return f"{_count(len(partitions), 'partition')} ({named}) {one if len(partitions) == 1 else several}"
 

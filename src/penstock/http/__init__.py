@@ -1,5 +1,5 @@
-"""What every HTTP listener shares: sockets and TLS, limits, authentication, routes, audit, a graceful end.
+"""The parts that all HTTP listeners share: sockets and TLS, limits, authentication, routes, audit, graceful shutdown.
 
-uvicorn and Starlette take a quarter of a second to import. `server` imports them in a worker thread when a listener
-starts; the modules that need them at once are `protocol` and `application`.
+The import of uvicorn and Starlette takes a quarter of a second. `server` imports both in a worker thread when a
+listener starts; the modules that need them at import are `protocol` and `application`.
 """

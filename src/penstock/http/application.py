@@ -1,9 +1,9 @@
-"""From a table of routes to an application behind its guard.
+"""Turns a table of routes into an application behind its guard.
 
-Before an endpoint runs: the request is framed in one way only (RFC 9112, 6.3: what two readers could read differently
-is refused), its target and headers are small, a declared body is not too large, and somebody known asks. While it runs:
-the body stays below its limit and comes in time. A refusal closes the connection, because the rest of the request may
-still be on its way.
+Before an endpoint runs: the request has one framing only (RFC 9112, 6.3: a request that two readers could read
+differently is refused), its target and headers are small, a declared body is not too large, and the caller is known.
+While it runs: the body stays below its limit and arrives in time. A refusal closes the connection, because the rest of
+the request may still be on its way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from penstock.http.authentication import (
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import PLAIN_ERRORS, ErrorForm, Route
 from penstock.http.routing import Matched, Routing
-from penstock.security.audit.events import CLAIMED, AuditEvent, Auditor, Kind
+from penstock.security.audit.events import CLAIMED, AuditEvent, AuditKind, Auditor
 from penstock.security.audit.logins import show_claimed
 
 logger = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class RefusedError(Exception):
 
 
 class UnderWay:
-    """Requests that are worked on, also those whose clients have left."""
+    """Requests in progress, also those whose clients have left."""
 
     def __init__(self, limits: HttpLimits) -> None:
         self._most = limits.max_connections + limits.max_requests_left
@@ -68,7 +68,7 @@ class UnderWay:
         self._addresses: Counter[str] = Counter()
 
     def enter(self, address: str) -> Callable[[], None]:
-        """What to call at the end. Raises RefusedError."""
+        """Returns the function to call at the end. Raises RefusedError."""
         if self._count >= self._most or self._addresses[address] >= self._most_per_address:
             text = "Service Unavailable: too many requests are under way"
             raise RefusedError(503, "requests", text, [(b"retry-after", b"1")])
@@ -103,8 +103,8 @@ class Guard:
         self._metrics = metrics
         self._errors = errors
         self._under_way = UnderWay(limits)
-        # Starlette's application would answer every exception with 500, also ours. Its router looks at the decoded
-        # path, and at one route after the other.
+        # Starlette's application would answer every exception with 500, also ours. Its router reads the decoded path,
+        # and tries one route after the other.
         self._routing = Routing(routes)
         self._limited_log = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), _loop_ms)
 
@@ -114,8 +114,8 @@ class Guard:
         route = None if matched is None else matched.route
         limits = self._limits if route is None or route.limits is None else route.limits
         exchange = _Exchange(scope, receive, send, limits, self._errors)
-        # The body is the endpoint's to read, also while its answer streams: Starlette would read it away, looking for
-        # the end of the connection, which `_Exchange` is told of.
+        # The endpoint reads the body, also while its answer streams: Starlette would read the body away in search for
+        # the end of the connection, which `_Exchange` learns.
         scope["asgi"] = {**scope["asgi"], "spec_version": "2.4"}
         state = scope["state"]
         connection = state.pop("connection")
@@ -130,7 +130,7 @@ class Guard:
             state["caller"], state["principal"] = caller, None if caller is None else caller.principal
             await _serve(matched, scope, exchange)
         except ClientDisconnect:
-            pass  # nobody is there to be told anything
+            pass  # the client has gone
         except asyncio.CancelledError:
             if not exchange.is_gone:
                 raise
@@ -158,7 +158,7 @@ class Guard:
             return None
         values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"]
         credentials = Credentials.of(values, scope["state"].get("peer_certificate"), _address(scope))
-        if self._auditor.refuses and Kind.LOGIN in self._auditor.kinds and not is_public:
+        if self._auditor.refuses and AuditKind.LOGIN in self._auditor.kinds and not is_public:
             raise RefusedError(503, "audit", "the audit trail is full, so nothing is done that it must keep")
         try:
             caller = as_caller(await authenticator.authenticate(credentials))
@@ -185,7 +185,7 @@ class Guard:
         return caller
 
     def _report(self, credentials: Credentials, principal: str | None, *, is_denied: bool = False) -> None:
-        kind = Kind.DENIAL if is_denied else Kind.LOGIN
+        kind = AuditKind.DENIAL if is_denied else AuditKind.LOGIN
         if kind not in self._auditor.kinds:
             return
         claimed = read_basic(credentials) if principal is None else None
@@ -197,7 +197,7 @@ class Guard:
                 principal=principal or "",
                 address=credentials.address,
                 resource=f"Http:{self._name}",
-                # The scheme of a stranger is a word of the stranger's.
+                # A client chooses the scheme freely.
                 operation=credentials.scheme if credentials.scheme in ("basic", "bearer") else "",
                 rule="" if credentials.authorization or principal else "no credentials",
                 details={} if claimed is None else {CLAIMED: show_claimed(claimed[0])},
@@ -247,7 +247,7 @@ async def _serve(matched: Matched | None, scope: Scope, exchange: _Exchange) -> 
 
 
 class _Exchange:
-    """One request and its answer: counts what comes in, and knows whether an answer has begun."""
+    """One request and its answer: counts incoming bytes, and knows whether an answer has begun."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, limits: HttpLimits, errors: ErrorForm) -> None:
         self._errors = errors
@@ -263,8 +263,8 @@ class _Exchange:
         self.is_gone = False
 
     def leave(self) -> None:
-        """The client is gone. An answer that has begun is given up; what has not answered yet may be a change, and goes
-        on.
+        """The client is gone. An answer that has begun is given up; a request without an answer may be a change, and
+        goes on.
         """
         if self.status and self._task is not None:
             self.is_gone = True
@@ -298,11 +298,11 @@ class _Exchange:
             message = {**message, "headers": headers}
         await self._send(message)
         if message.get("more_body"):
-            # uvicorn takes what is sent to a client that is gone without a word: an endless answer would hold the loop.
+            # uvicorn silently accepts data for a client that is gone: an endless answer would hold the loop.
             await asyncio.sleep(0)
 
     async def refuse(self, refusal: RefusedError) -> None:
-        self._has_rest = True  # whatever of it comes is not read
+        self._has_rest = True  # the rest of it is not read
         await self.answer(refusal.status, str(refusal), refusal.headers)
 
     async def answer(self, status: int, text: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:

@@ -1,9 +1,9 @@
 """The audit trail of an HTTP service: a log line for each event, by the logger `penstock.audit`.
 
-A service keeps no trail of its own, with numbers and a chain, as a broker does: where its lines go, and for how long
-they are kept, is up to whoever collects them. With `penstock.log.format=json` each line is a JSON object. The broker's
-trail has what the service does there. Changes have a line each. Refusals, which strangers can cause without end, are
-limited in rate, and the next line says how many were held back.
+A service keeps no trail of its own, with numbers and a chain, as a broker does: the operator's log collection decides
+where its lines go, and for how long they are kept. With `penstock.log.format=json` each line is a JSON object. The
+broker's trail has the service's operations there. Changes have a line each. Refusals, which strangers can cause without
+end, are limited in rate, and the next line has the number of suppressed lines.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Final
 
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.security.audit.cloud_events import bounded
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 
 logger = logging.getLogger("penstock.audit")
 
-# The others are of brokers alone.
-_KINDS = frozenset({Kind.LOGIN, Kind.DENIAL, Kind.CHANGE})
+# The other kinds belong to brokers alone.
+_KINDS = frozenset({AuditKind.LOGIN, AuditKind.DENIAL, AuditKind.CHANGE})
 
 
 class LoggedAudit:
@@ -28,7 +28,7 @@ class LoggedAudit:
     def __init__(self, kinds: Iterable[str], monotonic_ms: Callable[[], int]) -> None:
         """Words of `penstock.audit.kinds`."""
         self._limited = RateLimitedLog(logger, Limiter(burst=CLIENT_BURST), monotonic_ms)
-        self.kinds = frozenset(Kind(each) for each in kinds) & _KINDS
+        self.kinds = frozenset(AuditKind(each) for each in kinds) & _KINDS
 
     def record(self, event: AuditEvent) -> None:
         if event.kind not in self.kinds:

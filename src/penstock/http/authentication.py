@@ -1,6 +1,6 @@
-"""Who asks: by a password (RFC 7617), by a token (RFC 6750), or by the certificate of the connection.
+"""Authenticates the caller: by a password (RFC 7617), by a token (RFC 6750), or by the certificate of the connection.
 
-An `Authenticator` looks at one request. It may wait, for a thread or for another server, and fails closed: an exception
+An `Authenticator` checks one request. It may wait, for a thread or for another server, and fails closed: an exception
 is a refusal. Secrets are compared by their digests, in a time that does not depend on them.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 if TYPE_CHECKING:
     from penstock.client.security import ClientSecurity
 
-# The principal of a name and a password, or of a token; None for those that are wrong.
+# The principal of a name and a password, or of a token; None for wrong ones.
 CheckPassword = Callable[[str, str], Awaitable[str | None]]
 CheckToken = Callable[[str], Awaitable[str | None]]
 
@@ -26,7 +26,7 @@ _MOST_CHARACTERS = 8_192
 
 
 class Credentials(NamedTuple):
-    """What a request says about who asks."""
+    """The credentials in a request."""
 
     authorization: str | None
     peer_certificate: bytes | None = None  # DER; the handshake has verified it
@@ -39,7 +39,9 @@ class Credentials(NamedTuple):
 
     @classmethod
     def of(cls, headers: Sequence[str], peer_certificate: bytes | None, address: str = "") -> Credentials:
-        """`headers` are the values of all Authorization headers. More than one is none: which would count?"""
+        """`headers` are the values of all Authorization headers. More than one counts as none, because it is unclear
+        which counts.
+        """
         if len(headers) != 1 or len(headers[0]) > _MOST_CHARACTERS:
             return cls(None, peer_certificate, address=address)
         scheme, _, value = headers[0].strip().partition(" ")
@@ -47,16 +49,17 @@ class Credentials(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Who asks, and what brokers are shown on behalf of the caller."""
+    """The caller, and the credentials for brokers on the caller's behalf."""
 
     principal: str  # as `User:alice`
-    # A keyed digest of what the caller has shown: the same for the same credentials. Empty where the service itself
+    # A keyed digest of the caller's credentials: the same for the same credentials. Empty where the service itself
     # vouches for the principal.
     key: bytes = b""
-    # The caller's own login at the brokers. None where the caller has shown nothing that could be passed on, as a
-    # certificate cannot.
+    # The caller's own login at the brokers. None where the caller's credentials cannot be passed on, such as a
+    # certificate.
     security: ClientSecurity | None = None
-    # Known by the certificate of the connection, whatever else the caller has shown: another server cannot be shown it.
+    # Authenticated by the certificate of the connection, whatever other credentials the caller has sent: the
+    # certificate cannot be passed on to another server.
     is_certified: bool = False
 
     def __repr__(self) -> str:  # neither digest nor login
@@ -64,11 +67,11 @@ class Caller(NamedTuple):
 
 
 class LoginUnavailableError(Exception):
-    """Nobody can say now who asks. The text is for the client, and the client may try again."""
+    """The caller cannot be authenticated now. The text is for the client, and the client may try again."""
 
 
 class NotEntitledError(Exception):
-    """It is known who asks, and that is nobody who may."""
+    """The caller is authenticated but not authorised."""
 
     def __init__(self, principal: str) -> None:
         super().__init__(principal)
@@ -100,7 +103,7 @@ class BasicAuthenticator:
 
 
 def read_basic(credentials: Credentials) -> tuple[str, str] | None:
-    """The name and the password that a client has sent; None where it has not, or nobody can read them."""
+    """The name and the password from a client; None where they are missing or unreadable."""
     if credentials.scheme != _BASIC:
         return None
     try:
@@ -124,7 +127,7 @@ class BearerAuthenticator:
 
 
 class CertificateAuthenticator:
-    """Of a listener whose TLS asks for certificates of clients: the connection has verified it."""
+    """For a listener whose TLS asks for certificates of clients: the connection has verified it."""
 
     challenges = ()
 
@@ -138,7 +141,7 @@ class CertificateAuthenticator:
 
 
 class Entitled:
-    """Those whom another authenticator knows, as far as they `may`: a principal, from an address."""
+    """The callers of another authenticator, as far as they `may`: a principal, from an address."""
 
     def __init__(self, authenticator: Authenticator, may: Callable[[str, str], bool]) -> None:
         self._authenticator = authenticator
@@ -153,7 +156,7 @@ class Entitled:
 
 
 class AnyOf:
-    """The first that knows the credentials."""
+    """The first authenticator that accepts the credentials."""
 
     def __init__(self, authenticators: Sequence[Authenticator]) -> None:
         self._authenticators = tuple(authenticators)
@@ -193,7 +196,7 @@ class Tokens:
 
     async def check(self, token: str) -> str | None:
         given, found = _digest(token), None
-        for name, digest in self._digests.items():  # all of them, so that the time does not tell which
+        for name, digest in self._digests.items():  # all of them, so that the time does not reveal which
             if hmac.compare_digest(digest, given):
                 found = f"User:{name}"
         return found
@@ -204,7 +207,7 @@ def _digest(secret: str) -> bytes:
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """`name:secret,name:secret`, of a setting. Raises ValueError, without a secret in its words."""
+    """`name:secret,name:secret`, of a setting. Raises ValueError, without a secret in its text."""
     pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, colon, secret = part.partition(":")

@@ -1,5 +1,5 @@
-"""Where a listener may listen: open on loopback alone. Any other address needs authentication, or an owner who says
-that it is meant.
+"""The rule for a listener's address: open on loopback alone. Any other address needs authentication, or an operator who
+confirms the exposure.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ExposedError(ConfigError):
 
 
 def is_loopback(address: str) -> bool:
-    """Of an address as the system gives it. An empty one, 0.0.0.0 and :: are every address of the machine."""
+    """Whether a system's address is loopback. An empty one, 0.0.0.0 and :: are every address of the machine."""
     try:
         return ipaddress.ip_address(address.partition("%")[0]).is_loopback
     except ValueError:
@@ -37,7 +37,7 @@ def is_loopback(address: str) -> bool:
 def check_exposure(
     name: str, address: str, *, is_authenticated: bool, is_insecure_allowed: bool, is_encrypted: bool = False
 ) -> None:
-    """Raises ExposedError. `address` is what the host's name stands for."""
+    """Raises ExposedError. `address` is the resolved address of the host's name."""
     if is_loopback(address):
         return
     shown = address or "every address"

@@ -6,5 +6,5 @@ from penstock.security.tls.stamps import Stamp, stamp_of
 
 __all__ = ["LOOK_INTERVAL_S", "Stamp", "stamp_of"]
 
-# Soon enough that nobody waits for it, and rare enough to cost nothing.
+# Short enough for an operator, and rare enough to cost nothing.
 LOOK_INTERVAL_S = 5.0

@@ -1,4 +1,4 @@
-"""What one HTTP listener allows its clients before it knows anything about them."""
+"""The limits of one HTTP listener for clients that it does not know yet."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ class HttpLimits(NamedTuple):
     # Beyond them a connection is closed before anything is read from it. Each holds some 20 KB, 300 KB with TLS.
     max_connections: int = 256
     max_connections_per_address: int = 128
-    # A change goes on when its client has left, and its connection is free for another. Requests under way are bounded
-    # by the connections and these together: beyond them the answer is 503, so that no queue behind grows without end.
+    # A change goes on when its client has left, and its connection is free for another. The connections and this limit
+    # together bound the requests in progress: beyond them the answer is 503, so that no queue behind grows without end.
     max_requests_left: int = 256
     max_requests_left_per_address: int = 128
     # Names and values together; browsers and proxies stay below 8 KB.
@@ -22,10 +22,10 @@ class HttpLimits(NamedTuple):
     # From the first byte, or from the connection, to the end of the headers: a slow network needs a second.
     headers_s: float = 10.0
     body_s: float = 30.0
-    # A client that takes nothing of its answer for so long is gone.
+    # A client that reads nothing of its answer for this time is gone.
     stalled_s: float = 30.0
     keep_alive_s: float = 30.0
-    # An answer that is under way when the listener stops may finish; nobody waits longer for a slow reader.
+    # An answer in progress may finish when the listener stops; no stop waits longer for a slow reader.
     stop_s: float = 2.0
-    # Held back for so long, a refused login tells nothing by its time, and costs whoever guesses.
+    # With this delay a refused login reveals nothing by its time, and slows an attacker down.
     refusal_delay_s: float = 0.1

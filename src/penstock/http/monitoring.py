@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# What a label's value must not contain as it is.
+# Characters that a label's value must escape.
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -29,7 +29,7 @@ class Published(NamedTuple):
 
 
 def http_numbers(service: str, metrics: HttpMetrics) -> tuple[Published, ...]:
-    """What every HTTP service counts."""
+    """The metrics of every HTTP service."""
     prefix = f"penstock_{service}_http"
     return (
         Published(

@@ -1,8 +1,8 @@
-"""One HTTP connection: uvicorn's protocol over httptools, and what it lacks against clients that mean harm.
+"""One HTTP connection: uvicorn's protocol over httptools, with defences against hostile clients.
 
-Headers have a size and their time from the first byte on; what comes behind a body is no header, and has a size, as has
-what comes between the pieces of a body (the parser keeps a trailer whole until its end); few requests wait behind
-the one that is answered; a client that takes nothing of its answer is cut off; a refusal reaches a client that is still
+Headers have a size limit and a time limit from the first byte on; bytes behind a body are no header, and have a limit,
+as have the bytes between the pieces of a body (the parser keeps a trailer whole until its end); few requests wait
+behind the current one; a client that reads nothing of its answer is cut off; a refusal reaches a client that is still
 sending.
 
 Time here is the loop's, because these are timers of a real network.
@@ -24,14 +24,14 @@ from uvicorn.server import ServerState
 from penstock.core.metrics.counters import HttpMetrics
 from penstock.http.limits import HttpLimits
 
-# uvicorn has a line for every request that cannot be read. What it would tell is counted instead.
+# uvicorn logs a line for every unreadable request. Here a metric counts them instead.
 _SILENCE = logging.getLogger("penstock.http.silence")
 _SILENCE.disabled = True
 
-# What a refused client may still send before it has read the answer: a second of it, or a megabyte.
+# The bytes that a refused client may still send before it has read the answer: a second of them, or a megabyte.
 _LINGER_S = 1.0
 _LINGER_BYTES = 1024 * 1024
-# Behind the request that is answered. Clients that pipeline wait for answers sooner, and send the rest again when the
+# The requests behind the current one. Clients that pipeline wait for answers sooner, and send the rest again when the
 # connection is closed in an orderly way.
 _MOST_WAITING = 16
 
@@ -55,39 +55,40 @@ class GuardedProtocol(HttpToolsProtocol):
         self._limits = limits
         self._metrics = metrics
         self._on_lost = on_lost
-        self._timer: asyncio.TimerHandle | None = None  # for headers
-        self._stall: asyncio.TimerHandle | None = None
+        self._headers_due = _Deadline(self.loop)
+        self._stall = _Deadline(self.loop)
         self._is_in_message = False
         self._is_in_headers = False
         self._header_bytes = 0
-        self._has_progress = False  # by what was fed last: headers came to their end, or a piece of a body came
+        self._has_progress = False  # by the last data: headers were completed, or a piece of a body came
         self._bytes_without_body = 0
-        self._is_deaf = False  # what comes is not read any more
-        self._unread = 0
-        self.on_gone: Callable[[], None] | None = None  # the answer under way has nobody left to go to
+        self._is_deaf = False  # incoming data is not read any more
+        self._answering: RequestResponseCycle | None = None
+        self.on_gone: Callable[[], None] | None = None  # called when the client of the current answer has gone
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         established = transport.get_extra_info("ssl_object")
         certificate = None if established is None else established.getpeercert(binary_form=True)
         self.app_state = {"peer_certificate": certificate, "connection": self}
-        super().connection_made(cast("asyncio.Transport", _GentleTransport(transport, self)))
+        self._outgoing = _GentleTransport(transport, self)
+        super().connection_made(cast("asyncio.Transport", self._outgoing))
         self._await_headers()
 
     # -------------------------------------------------------------------------------------------- while inside
 
     def data_received(self, data: bytes) -> None:
         if self._is_deaf:
-            self._count_unread(len(data))
+            self._outgoing.count_unread(len(data))
             return
         self._unset_keepalive_if_required()
-        if self._timer is None and self._is_between_requests():
+        if not self._headers_due.is_set and self._is_between_requests():
             self._await_headers()
         self._has_progress = False
         try:
             self._feed(data)
         except httptools.HttpParserError as error:
             if isinstance(error.__context__, _TooManyWaitingError):
-                self._hear_no_more()
+                self.hear_no_more()
             else:
                 self._refuse(HTTPStatus.BAD_REQUEST, "malformed")
             return
@@ -97,18 +98,18 @@ class GuardedProtocol(HttpToolsProtocol):
                 self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "headers")
             return
         if not self._is_between_requests():
-            self._cancel_timer()
+            self._headers_due.cancel()
         if self._is_in_message:
             self._count_without_body(len(data))
 
     def _count_without_body(self, size: int) -> None:
-        """Trailers and extensions of chunks: nobody looks at them."""
+        """Trailers and extensions of chunks, which are ignored."""
         self._bytes_without_body = 0 if self._has_progress else self._bytes_without_body + size
         if self._bytes_without_body > self._limits.max_header_bytes:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "trailers")
 
     def _feed(self, data: bytes) -> None:
-        """A request to change the protocol is answered in this one, and more may follow it."""
+        """A request to change the protocol is answered in the present protocol, and more may follow it."""
         while data:
             try:
                 self.parser.feed_data(data)
@@ -122,7 +123,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._header_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_in_headers:  # those behind a body come too late to be looked at by anybody
+        if self._is_in_headers:  # headers behind a body come too late for any reader
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -144,29 +145,29 @@ class GuardedProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
-    def _hear_no_more(self) -> None:
-        """The requests that were read are answered, and the connection closed then."""
+    def hear_no_more(self) -> None:
+        """The requests that were read are answered, and then the connection is closed."""
         self._is_deaf = True
-        self.cycle.keep_alive = False
-        self._cancel_timer()
+        if self.cycle is not None:
+            self.cycle.keep_alive = False
+        self._headers_due.cancel()
 
     def _refuse(self, status: HTTPStatus, reason: str) -> None:
         self._metrics.count_refused(reason)
         if (self._is_in_headers or self.pipeline) and not self._is_between_requests():
-            self._hear_no_more()  # the requests before it have their answers first
+            self.hear_no_more()  # the requests before it get their answers first
             return
         self._answer(status)
         if not self._is_between_requests():
-            self.cycle.disconnected = True  # whoever works on the request has nobody to answer
+            self.cycle.disconnected = True  # the client has gone: its request needs no answer any more
             self.cycle.message_event.set()
         self.transport.close()
 
     def _await_headers(self) -> None:
-        self._timer = self.loop.call_later(self._limits.headers_s, self._give_up_headers)
+        self._headers_due.set(self._limits.headers_s, self._give_up_headers)
 
     def _give_up_headers(self) -> None:
-        """Who has sent nothing is told nothing."""
-        self._timer = None
+        """A client that has sent nothing gets no answer."""
         if self.transport.is_closing():
             return
         self._metrics.count_refused("slow headers")
@@ -175,13 +176,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def on_response_complete(self) -> None:
-        self._cancel_timer()
+        self._headers_due.cancel()
         super().on_response_complete()
         if not self._is_between_requests():  # the next request was there already
-            self._cancel_timer()
+            self._headers_due.cancel()
 
     def _answer(self, status: HTTPStatus) -> None:
-        """Nothing where an answer is under way already: a second one would be taken for its rest."""
+        """Does nothing during an answer: the client would take a second answer for the rest of the first."""
         if not self._is_between_requests() and self.cycle.response_started:
             return
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -190,12 +191,10 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._stall = self.loop.call_later(self._limits.stalled_s, self._give_up_answer)
+        self._stall.set(self._limits.stalled_s, self._give_up_answer)
 
     def resume_writing(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        self._stall.cancel()
         super().resume_writing()
 
     def _give_up_answer(self) -> None:
@@ -207,48 +206,73 @@ class GuardedProtocol(HttpToolsProtocol):
     def has_unread_request(self) -> bool:
         return self._is_in_message or self._is_deaf or bool(self.pipeline)
 
-    def linger(self, transport: asyncio.Transport) -> None:
-        """Closes our half, and takes what the client still sends, for a moment. To close both while something lies
-        unread would make the system reset the connection, and the answer would be lost on the way.
-        """
-        self._is_deaf = True
-        self._cancel_timer()
-        transport.write_eof()
-        transport.resume_reading()
-        self._timer = self.loop.call_later(_LINGER_S, transport.abort)
-
-    def _count_unread(self, size: int) -> None:
-        self._unread += size
-        if self._unread > _LINGER_BYTES:
-            self.transport.abort()
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel_timer()
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
+        self._headers_due.cancel()
+        self._outgoing.forget()
+        self._stall.cancel()
         super().connection_lost(exc)
+        self._tell_gone()
         if self.on_gone is not None:
             self.on_gone()
         self._unset_keepalive_if_required()
         self._on_lost()
 
-    def _cancel_timer(self) -> None:
+    def _tell_gone(self) -> None:
+        """uvicorn disconnects the last request, but with several on the connection another is being answered."""
+        cycle = self._answering
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.pipeline.clear()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+
+class _Deadline:
+    """A timer that is set or not; to set it again moves it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_set(self) -> bool:
+        return self._timer is not None
+
+    def set(self, seconds: float, call: Callable[[], None]) -> None:
+        self.cancel()
+        self._timer = self._loop.call_later(seconds, self._end, call)
+
+    def _end(self, call: Callable[[], None]) -> None:
+        self._timer = None
+        call()
+
+    def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
 class _GentleTransport:
-    """What uvicorn takes for the transport: it closes without losing the answer that was written last."""
+    """The transport for uvicorn: it closes without losing the last answer. It drops data for a client that has just
+    left: uvloop raises an error for that.
+    """
 
     def __init__(self, transport: asyncio.Transport, protocol: GuardedProtocol) -> None:
         self._transport = transport
         self._protocol = protocol
         self._is_closing = False
+        self._patience = _Deadline(protocol.loop)
+        self._unread = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def is_closing(self) -> bool:
         return self._is_closing or self._transport.is_closing()
@@ -259,6 +283,24 @@ class _GentleTransport:
         self._is_closing = True
         can_linger = not self._transport.is_closing() and self._transport.can_write_eof()
         if can_linger and self._protocol.has_unread_request():
-            self._protocol.linger(self._transport)
+            self._linger()
         else:
             self._transport.close()
+
+    def _linger(self) -> None:
+        """Closes our half, and reads the client's remaining data, for a moment. If both halves closed while data is
+        unread, the system would reset the connection, and the answer would be lost on the way.
+        """
+        self._protocol.hear_no_more()
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        self._patience.set(_LINGER_S, self._transport.abort)
+
+    def count_unread(self, size: int) -> None:
+        self._unread += size
+        if self._unread > _LINGER_BYTES:
+            self._transport.abort()
+
+    def forget(self) -> None:
+        """The connection is gone."""
+        self._patience.cancel()

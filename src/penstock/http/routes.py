@@ -1,9 +1,9 @@
-"""A row of a table of routes, and the form of what a listener answers by itself. Patterns are as Starlette has them:
-`/topics/{name}`, `/files/{path:path}`; `routing` tells what they match.
+"""A row of a table of routes, and the form of a listener's own answers. Patterns are as in Starlette: `/topics/{name}`,
+`/files/{path:path}`; `routing` defines their matches.
 
 An endpoint finds in `request.state`:
-- `principal`: who asks, as `User:alice`; None without a login.
-- `caller`: the same with what brokers are shown on the caller's behalf (`http.authentication.Caller`), or None.
+- `principal`: the caller's principal, as `User:alice`; None without a login.
+- `caller`: the same with the credentials for brokers on the caller's behalf (`http.authentication.Caller`), or None.
 - `at_end`: a list of functions without arguments, called when the request is over, however it ended.
 """
 
@@ -26,17 +26,17 @@ class Route(NamedTuple):
     path: str
     endpoint: Endpoint
     methods: tuple[str, ...] = ("GET",)
-    # Served without a login. Its endpoint looks at `request.state.principal`, which is None for a stranger.
+    # Served without a login. Its endpoint checks `request.state.principal`, which is None for a stranger.
     is_public: bool = False
-    # Of its bodies, instead of those of the listener: larger ones, or ones that stream for longer.
+    # The limits of its bodies, instead of the listener's: for larger bodies, or for longer streams.
     limits: HttpLimits | None = None
 
 
 class ErrorForm(NamedTuple):
-    """How a listener words the errors that no endpoint has worded: no such page, no login, too large a body."""
+    """The format of a listener's errors that no endpoint has written: no such page, no login, too large a body."""
 
     content_type: str
-    write: Callable[[int, str], bytes]  # a status and a text
+    write: Callable[[int, str], bytes]  # takes a status and a text
 
 
 def _write_plainly(status: int, text: str) -> bytes:

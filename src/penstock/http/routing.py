@@ -1,12 +1,12 @@
-"""From the path of a request to its row of the table: a tree of segments.
+"""Finds the row of the table for the path of a request: a tree of segments.
 
 Rules:
-- The path is cut at its slashes as it came, and each segment is decoded once afterwards. A name may hold a slash as
-  `%2F` then, and what was encoded twice is still encoded once.
-- A segment is a word of the table or the value of `{name}`; `{name:path}` at the end takes the rest. A word counts
-  before a value. An empty segment, `.` and `..`, however they are written, are neither: others may have resolved them
-  before, or will. One slash at the end says nothing.
-- What cannot be decoded has no page.
+- The raw path is cut at its slashes, and each segment is decoded once afterwards. So a name may hold a slash as `%2F`,
+  and a name that was encoded twice is still encoded once.
+- A segment is a word of the table or the value of `{name}`; `{name:path}` at the end takes the rest. A word has
+  precedence over a value. An empty segment, `.` and `..`, in any encoding, are neither: other servers may have resolved
+  them before, or will. One slash at the end has no meaning.
+- A path that cannot be decoded has no page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TAIL = ":path"
 
 
 class Matched(NamedTuple):
-    """`route` is None where the page exists and the method does not: `allowed` tells those that do."""
+    """`route` is None where the page exists without the method: `allowed` has its methods."""
 
     route: Route | None
     parameters: dict[str, str]
@@ -88,7 +88,7 @@ class Routing:
         return self._find_straight(method, parts) or self._find(method, parts)
 
     def _find_straight(self, method: str, parts: list[str]) -> Matched | None:
-        """The first way that `_walk` tries, without a way back. It is right for nearly all requests."""
+        """The first path that `_walk` tries, without backtracking. It is right for nearly all requests."""
         node, values = self._root, []
         for part in parts:
             following = node.words.get(part)
@@ -112,7 +112,7 @@ class Routing:
 
 
 def _cut(path: str) -> list[str]:
-    """Without the slash in front, and without one at the end."""
+    """Without the leading slash, and without a trailing one."""
     parts = path.split("/")
     del parts[0]
     if parts[-1] == "":

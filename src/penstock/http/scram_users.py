@@ -1,13 +1,13 @@
-"""Passwords of users that a cluster keeps (SCRAM): checked against what is stored of them.
+"""Checks passwords of users that a cluster keeps (SCRAM) against their stored credentials.
 
 Rules:
-- No password is kept, nor anything from which one could be guessed without the secret of this process.
-- To check a password takes 5 to 22 ms of a core, in a thread, one at a time: whoever guesses takes no more than one
-  core from the broker, and makes only those wait who have not asked before.
-- A password that was right is known again by a keyed digest over it and over what is stored: that the user has another
-  one, or is gone, is noticed at once.
-- A user that does not exist takes as long as one with SCRAM-SHA-512 and Kafka's usual number of iterations. One with
-  SCRAM-SHA-256 alone takes less. Costs chosen by the name would hide that, and give away half of the unknown names
+- No password is kept, nor data from which a password could be guessed without the secret of this process.
+- The check of a password takes 5 to 22 ms of a core, in a thread, one at a time: an attacker takes no more than one
+  core from the broker, and delays only callers that have not logged in before.
+- A right password is recognised by a keyed digest over it and over the stored credential: a changed password or a
+  deleted user takes effect at once.
+- A user that does not exist takes as long as a user with SCRAM-SHA-512 and Kafka's usual number of iterations. A user
+  with SCRAM-SHA-256 alone takes less. Costs chosen by the name would hide that, and reveal half of the unknown names
   where all users have SCRAM-SHA-512, as those of `penstock users add` have.
 """
 
@@ -22,7 +22,7 @@ from penstock.security.sasl.scram import MIN_ITERATIONS, SHA_256, SHA_512, Scram
 
 FindCredential = Callable[[str, ScramHash], ScramCredential | None]
 
-# Digests of passwords that were right: one for each user, mostly. The one that was asked for longest ago goes first.
+# The number of digests of right passwords: one for each user, mostly. The least recently used is dropped first.
 _MOST_KNOWN = 1_000
 
 
@@ -37,7 +37,7 @@ class ScramPasswords:
         self._nobody = ScramCredential(secret, bytes(SHA_512.size), b"", MIN_ITERATIONS)
 
     async def check(self, name: str, password: str) -> str | None:
-        """The principal. A user with two credentials is checked against that of SCRAM-SHA-512."""
+        """Returns the principal. A user with two credentials is checked against that of SCRAM-SHA-512."""
         hashing, credential = SHA_512, self._find(name, SHA_512)
         if credential is None and (credential := self._find(name, SHA_256)) is not None:
             hashing = SHA_256
@@ -55,7 +55,7 @@ class ScramPasswords:
         return f"User:{name}"
 
     def __len__(self) -> int:
-        """How many passwords are known again without work."""
+        """The number of passwords that are recognised without work."""
         return len(self._known)
 
     def _digest(self, *parts: bytes) -> bytes:

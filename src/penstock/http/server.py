@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 import ssl
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.metrics.counters import HttpMetrics
+from penstock.http.acceptor import Acceptor, MakeProtocol
 from penstock.http.authentication import Authenticator
-from penstock.http.door import Door, MakeProtocol
 from penstock.http.exposure import check_exposure
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import PLAIN_ERRORS, ErrorForm, Route
 from penstock.security.audit.events import NO_AUDIT, Auditor
 
 if TYPE_CHECKING:
-    import uvicorn
+    from penstock.http.prompt_server import PromptServer
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +28,10 @@ _BACKLOG = 128
 
 @dataclass(frozen=True, slots=True)
 class HttpSecurity:
-    # The context of the moment, asked for at every connection: another one after a reload.
+    # Gives the current context, at every connection: another after a reload.
     tls: Callable[[], ssl.SSLContext] | None = None
     authenticator: Authenticator | None = None
-    # Open on any address, without a login: the owner says so.
+    # Open on any address, without a login: the operator has confirmed it.
     is_insecure_allowed: bool = False
 
 
@@ -55,13 +54,13 @@ class HttpServer:
         self._metrics = metrics or HttpMetrics()
         self._auditor = auditor
         self._errors = errors
-        self._server: uvicorn.Server | None = None
-        self._door: Door | None = None
+        self._server: PromptServer | None = None
+        self._acceptor: Acceptor | None = None
         self._serving: asyncio.Task[None] | None = None
         self.port = 0
 
     async def start(self, host: str, port: int) -> None:
-        """Listens before anything is imported: a port that is taken fails the start at once, with an OSError. Raises
+        """Listens before the imports: a port that is taken fails the start at once, with an OSError. Raises
         ExposedError where the listener would be open to other machines.
         """
         assert self._serving is None, "started twice"
@@ -74,12 +73,12 @@ class HttpServer:
             raise
         self._server = server
         self._serving = asyncio.create_task(server.serve(sockets=[]), name=self._name)
-        self._door = Door(listener, self._limits, self._metrics, self._security.tls)
-        self._door.open(self._protocols(server))
+        self._acceptor = Acceptor(listener, self._limits, self._metrics, self._security.tls)
+        self._acceptor.open(self._protocols(server))
         scheme = "http" if self._security.tls is None else "https"
         logger.info("%s listens", self._name, extra={"host": host, "port": self.port, "scheme": scheme})
 
-    def _protocols(self, server: uvicorn.Server) -> MakeProtocol:
+    def _protocols(self, server: PromptServer) -> MakeProtocol:
         from penstock.http.protocol import GuardedProtocol
 
         def make(on_lost: Callable[[], None]) -> GuardedProtocol:
@@ -98,26 +97,23 @@ class HttpServer:
         )
 
     async def stop(self) -> None:
-        """Refuses new connections, lets answers under way finish for a moment, closes the rest. Safe to call twice."""
-        if self._serving is None or self._server is None or self._door is None:
+        """Refuses new connections, lets answers in progress finish for a moment, closes the rest. Safe to call
+        twice.
+        """
+        if self._serving is None or self._server is None or self._acceptor is None:
             return
         serving, self._serving = self._serving, None
-        await self._door.close()
-        self._server.should_exit = True
+        await self._acceptor.close()
+        self._server.stop()
         await serving
 
-    def _build(self) -> uvicorn.Server:
+    def _build(self) -> PromptServer:
         """In a worker thread: the imports take a quarter of a second."""
         import uvicorn
 
         from penstock.http.application import Guard
+        from penstock.http.prompt_server import PromptServer
         from penstock.http.protocol import GuardedProtocol
-
-        class Server(uvicorn.Server):
-            @contextlib.contextmanager
-            def capture_signals(self) -> Generator[None, None, None]:
-                """Signals belong to the broker, or to the program it is embedded in."""
-                yield
 
         limits, security = self._limits, self._security
         guard = Guard(
@@ -132,16 +128,16 @@ class HttpServer:
             log_config=None,
             access_log=False,
             server_header=False,
-            proxy_headers=False,  # an address that a header claims is no address
+            proxy_headers=False,  # an address in a header is not trusted
             timeout_keep_alive=int(limits.keep_alive_s),
             timeout_graceful_shutdown=int(limits.stop_s) or 1,
         )
         config.load()  # imports the rest of uvicorn here
-        return Server(config)
+        return PromptServer(config)
 
 
 async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.socket:
-    """On the first address that the name stands for; an empty one is every address of the machine."""
+    """On the first address of the name; an empty name is every address of the machine."""
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -165,5 +161,5 @@ async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.
 
 
 def _named(error: OSError, host: str, port: int) -> OSError:
-    """The same error with the address in its words."""
+    """The same error with the address in its text."""
     return OSError(error.errno, f"{host or '*'}:{port}: {error.strerror or error}")

@@ -1,8 +1,8 @@
-"""Settings of an HTTP service: the keys that every service has, and how properties become checked values.
+"""Settings of an HTTP service: the keys of every service, and the checks of their values.
 
-A service adds keys of its own to `HTTP_KEYS` and reads all of them with `Settings.parse`. The names are Confluent's
-where Confluent has one. Unlike a broker, a service refuses a key that it does not know: a misspelt
-`authentication.method` would leave it open.
+A service adds its own keys to `HTTP_KEYS` and reads all of them with `Settings.parse`. The names are Confluent's where
+Confluent has one. Unlike a broker, a service refuses an unknown key: a misspelt `authentication.method` would leave it
+open.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ HTTP_KEYS: Final[tuple[ConfigKey, ...]] = (*PROCESS_KEYS, *LOGIN_KEYS, *AUDIT_KE
 
 
 class Settings:
-    """Checked values by the names of their keys. `text_of` has what was given under a prefix, for others to read."""
+    """Checked values by the names of their keys. `text_of` has the raw values under a prefix, for other readers."""
 
     def __init__(self, values: Mapping[str, ConfigValue], given: Mapping[str, str]) -> None:
         self._values = values
@@ -102,8 +102,8 @@ class Settings:
 
     @classmethod
     def parse(cls, keys: Iterable[ConfigKey], given: Mapping[str, str], prefixes: Iterable[str] = ()) -> Self:
-        """Names under `prefixes` belong to others, as client settings do, and are not checked here. Raises ConfigError
-        for a value that does not fit and for a key that nobody knows.
+        """Names under `prefixes` belong to other readers, such as a client's settings, and are not checked here. Raises
+        ConfigError for a value that does not fit and for an unknown key.
         """
         table = by_name(keys)
         passed_on = tuple(prefixes)
@@ -120,11 +120,11 @@ class Settings:
         return name in self._given
 
     def under(self, prefix: str) -> dict[str, str]:
-        """What was given under a prefix, without the prefix."""
+        """The values under a prefix, without the prefix."""
         return {name.removeprefix(prefix): text for name, text in self._given.items() if name.startswith(prefix)}
 
     def tls_properties(self) -> dict[str, str]:
-        """The `ssl.*` settings of the listener, as given."""
+        """The `ssl.*` settings of the listener, unchanged."""
         names = {key.name for key in TLS_KEYS}
         return {name: text for name, text in self._given.items() if name in names}
 

@@ -1,7 +1,7 @@
 """TLS of an HTTP service: keys and certificates from its settings, read again when their files change.
 
-A context never changes. Connections ask for the context of the moment, so that a renewed certificate is served from the
-next connection on. A replacement that Kafka's rules refuse, or that cannot be read, leaves what is served as it is.
+A context never changes. Connections ask for the current context, so a renewed certificate is served from the next
+connection on. A replacement that Kafka's rules refuse, or that is unreadable, changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.security.tls.contexts import ServerTls, load_server
 from penstock.security.tls.der import DerError, read_certificate
 from penstock.security.tls.distinguished_names import format_name
 from penstock.security.tls.principal_rules import map_name
-from penstock.security.tls.replacing import check_replacement
+from penstock.security.tls.replacement import check_replacement
 from penstock.security.tls.settings import TlsSettings
 from penstock.security.tls.stamps import Stamps, read_stamps
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class ServedTls:
-    """Load with `load`; `watch` is the work of a task."""
+    """Load with `load`; run `watch` as a task."""
 
     def __init__(self, settings: TlsSettings, tls: ServerTls, stamps: Stamps) -> None:
         self._settings = settings
@@ -45,7 +45,7 @@ class ServedTls:
 
     @property
     def takes_certificates(self) -> bool:
-        """Of clients that show one; the others log in otherwise."""
+        """Whether clients may authenticate by a certificate; the others log in otherwise."""
         return self._settings.client_auth != "none"
 
     def context(self) -> ssl.SSLContext:

@@ -8,30 +8,39 @@ with penstock.Cluster(brokers=3) as cluster:
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
-from penstock.client.addresses import Address
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.admin import blocking_admin
+from penstock.admin.blocking_admin import Admin
+from penstock.admin.changes.topics import NewTopic
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
+from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.core.properties import ConfigMapping, as_properties
-from penstock.local_cluster.administration import create_topic, delete_topic
-from penstock.local_cluster.asking import BrokerClients
+from penstock.local_cluster.cluster_plan import ClusterWish, make_members
+from penstock.local_cluster.cluster_security import find_setup
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import ClusterBroker, Members
-from penstock.local_cluster.planning import ClusterWish, make_members
-from penstock.local_cluster.restarting import restart_rolling
-from penstock.local_cluster.securing import find_setup
-from penstock.local_cluster.state import ClusterState, why_not_in_sync, why_not_ready
-from penstock.securing.setup import SecureSetup
+from penstock.local_cluster.restarts import restart_rolling
+from penstock.local_cluster.state import ClusterCounts, why_not_in_sync, why_not_ready
+from penstock.protocol.errors import ErrorCode
+from penstock.security_setup.setup import SecureSetup
 
 Result = TypeVar("Result")
 
 # Long enough for an election and a recovery on a busy machine; what can never come is noticed otherwise.
 READY_TIMEOUT_S = 60.0
 _POLL_S = 0.02
+# A broker on this machine answers in milliseconds. One that is paused, or hangs, must not hold up what is shown.
+_ANSWER_TIMEOUT_S = 2.0
+# How long a change waits for brokers that are all away.
+_PATIENCE_S = 30.0
+_NOT_RUNNING = "the cluster is not running: use it inside its `with` block, or call start() first"
 
 
 class Cluster:
@@ -63,7 +72,7 @@ class Cluster:
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._directory: ClusterDirectory | None = None
         self._members: Members | None = None
-        self._clients = BrokerClients()
+        self._admin: Admin | None = None
         self.setup: SecureSetup | None = None  # from `prepare` on, where the cluster is secure
 
     # ---------------------------------------------------------------------------------------- start and end
@@ -85,13 +94,18 @@ class Cluster:
         directory = ClusterDirectory.open(self._data_dir)
         try:
             self.setup = find_setup(directory, is_wanted=self._wish.is_secure)
-            self._members = make_members(directory, self._wish._replace(is_secure=self.setup is not None))
-            if self.setup is not None:
-                self._clients.load_security = self.setup.client_security
+            members = make_members(directory, self._wish._replace(is_secure=self.setup is not None))
+            self._admin = blocking_admin.connect(
+                [(broker.host, broker.port) for broker in members.brokers],
+                security=functools.partial(_load_security, self.setup),
+                client_id="penstock-cluster",
+                timeout_s=_ANSWER_TIMEOUT_S,
+                patience_s=_PATIENCE_S,
+            )
         except BaseException:
             directory.close()
             raise
-        self._directory = directory
+        self._directory, self._members = directory, members
 
     def stop(self) -> None:
         """Stops one broker after the other, the controller last. Temporary brokers are not worth that: they are ended.
@@ -115,13 +129,14 @@ class Cluster:
         """Ends whatever runs, at once."""
         members, self._members = self._members, None
         directory, self._directory = self._directory, None
-        self._clients.close()
-        try:
-            if members is not None:
-                members.end()
-        finally:
+        admin, self._admin = self._admin, None
+        with contextlib.ExitStack() as ends:
             if directory is not None:
-                directory.close()
+                ends.callback(directory.close)
+            if admin is not None:
+                ends.callback(admin.close)
+            if members is not None:  # first: a broker that has ended keeps no connection waiting
+                ends.callback(members.end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -143,7 +158,7 @@ class Cluster:
     @property
     def members(self) -> Members:
         if self._members is None:
-            raise RuntimeError("the cluster is not running: use it inside its `with` block, or call start() first")
+            raise RuntimeError(_NOT_RUNNING)
         return self._members
 
     @property
@@ -170,14 +185,19 @@ class Cluster:
             f"there is no broker {node_id}", f"There are {', '.join(str(each.node_id) for each in self.brokers)}."
         )
 
-    def states(self, *, with_ended: bool = False) -> dict[int, ClusterState | None]:
+    def states(self, *, with_ended: bool = False) -> dict[int, ClusterCounts | None]:
         """What each broker that should answer tells of the cluster; None where it does not answer. One that has ended
         may have been started by somebody else: `with_ended` asks it too.
         """
-        return {
-            broker.node_id: self._clients.read_state((broker.host, broker.port))
+        asked = {
+            broker.node_id: (broker.host, broker.port)
             for broker in self.brokers
             if (broker.is_running or with_ended) and not broker.is_paused
+        }
+        views = _admin_of(self).nodes.views(asked.values()).found
+        return {
+            node_id: ClusterCounts.of(views[address]) if address in views else None
+            for node_id, address in asked.items()
         }
 
     def controller_id(self) -> int:
@@ -245,9 +265,12 @@ class Cluster:
         config: ConfigMapping | None = None,
     ) -> None:
         """Returns when all brokers know the topic. ApiError when it is refused."""
-        create_topic(self._clients, lambda: _controller_address(self), name, partitions, replication_factor, config)
+        topic = NewTopic(name, partitions, replication_factor, as_properties(config))
+        refused = _admin_of_controller(self).create_topics([topic])
+        if name in refused:
+            raise refused[name]
 
-        def judge(states: Mapping[int, ClusterState | None]) -> str:
+        def judge(states: Mapping[int, ClusterCounts | None]) -> str:
             late = [str(node_id) for node_id, state in states.items() if state is None or name not in state.topics]
             return why_not_ready(states) or (f"brokers {', '.join(late)} do not know it" if late else "")
 
@@ -255,19 +278,39 @@ class Cluster:
 
     def delete_topic(self, name: str) -> None:
         """ApiError when that is refused, but not where there is no such topic."""
-        delete_topic(self._clients, lambda: _controller_address(self), name)
+        refused = _admin_of_controller(self).delete_topics([name])
+        if name in refused and refused[name].code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise refused[name]
 
     def restart(self, config: ConfigMapping | None = None, *, may_interrupt: bool = False) -> None:
         """Restarts one broker after the other, the controller last, with `config` beside the settings that they have.
         Clients go on. ClusterError where that cannot be: a partition has no other replica, say, or a broker is gone.
         With `may_interrupt` partitions may stand still while their broker restarts.
         """
-        restart_rolling(self, as_properties(config), self._clients.load_security, may_interrupt=may_interrupt)
+        load_security = functools.partial(_load_security, self.setup)
+        restart_rolling(self, as_properties(config), load_security, may_interrupt=may_interrupt)
 
 
-def _controller_address(cluster: Cluster) -> Address:
-    broker = cluster.broker(cluster.controller_id())
-    return broker.host, broker.port
+def _admin_of(cluster: Cluster) -> Admin:
+    if cluster._admin is None:
+        raise RuntimeError(_NOT_RUNNING)
+    return cluster._admin
+
+
+def _admin_of_controller(cluster: Cluster) -> Admin:
+    """When there is a controller that runs. A change would wait in vain on the open connection to a controller that is
+    paused; without a connection it finds the next one.
+    """
+    cluster.controller_id()
+    admin = _admin_of(cluster)
+    if any(broker.is_paused for broker in cluster.brokers):
+        admin.run(admin.core.brokers.hang_up())
+    return admin
+
+
+def _load_security(setup: SecureSetup | None) -> ClientSecurity:
+    """Called for each new connection: certificates and authorities change while a cluster runs."""
+    return PLAINTEXT if setup is None else setup.client_security()
 
 
 class _NotYetError(Exception):
@@ -275,7 +318,7 @@ class _NotYetError(Exception):
 
 
 def _wait_until(
-    cluster: Cluster, judge: Callable[[Mapping[int, ClusterState | None]], str], timeout_s: float, what: str
+    cluster: Cluster, judge: Callable[[Mapping[int, ClusterCounts | None]], str], timeout_s: float, what: str
 ) -> None:
     def look() -> None:
         for broker in cluster.brokers:

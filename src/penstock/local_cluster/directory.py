@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Self
 
 from penstock.core.leftovers import make_temporary, remove_temporary
+from penstock.core.words.failure_text import describe_os_error
 from penstock.local_cluster.errors import ClusterError
 from penstock.log.storage.files import Files, OpenFile
-from penstock.securing.places import MARK_FILE
+from penstock.security_setup.places import MARK_FILE
 
 _FORMAT = 1
 LOCK = ".lock"
@@ -51,7 +52,7 @@ class ClusterDirectory:
             hint = "Stop that one first, or give this one a directory of its own."
             raise ClusterError(f"{chosen} is in use by another cluster", hint) from None
         except OSError as error:
-            raise ClusterError(f"{chosen}: {error.strerror}") from error
+            raise ClusterError(describe_os_error(error)) from error
         return cls(chosen, lock, path is None)
 
     def close(self) -> None:
@@ -93,6 +94,8 @@ def security_directory(directory: Path) -> Path:
 def read_ports(directory: Path) -> Ports:
     """Those of the last start, perhaps of a cluster that runs now."""
     path = directory / _PORTS
+    if directory.is_file():
+        raise ClusterError(f"{directory} is a file, not a directory")
     try:
         document = json.loads(path.read_text())
         brokers = {int(node_id): int(port) for node_id, port in document["brokers"].items()}

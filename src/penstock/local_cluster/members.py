@@ -80,6 +80,9 @@ class ClusterBroker(Protocol):
     def stop(self) -> None:
         """The clean way: leaderships move to other brokers first."""
 
+    def take_over(self) -> None:
+        """Ends the broker where somebody else has started it, so that it can be started here. Raises ClusterError."""
+
     def kill(self) -> None: ...
 
     def pause(self) -> None: ...

@@ -72,6 +72,9 @@ class MemoryBroker(PlacedBroker):
         with contextlib.suppress(CancelledError):
             self._thread.call(starting.result().stop())
 
+    def take_over(self) -> None:
+        """Nobody else can have started it."""
+
     def kill(self) -> None:
         raise ClusterError("a broker inside this process cannot be killed", _NEEDS_PROCESSES)
 

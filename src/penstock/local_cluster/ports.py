@@ -10,10 +10,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 
+from penstock.core.words.failure_text import MAX_PORT, PORTS_END
 from penstock.local_cluster.directory import Ports
 from penstock.local_cluster.errors import ClusterError
-
-_MAX_PORT = 65_535
 
 
 def is_free(host: str, port: int) -> bool:
@@ -66,8 +65,8 @@ def choose_ports(
 def _consecutive(node_ids: Sequence[int], first_port: int, is_free: Callable[[int], bool]) -> dict[int, int]:
     ports = {node_id: first_port + index for index, node_id in enumerate(node_ids)}
     highest = first_port + len(node_ids) - 1
-    if highest > _MAX_PORT:
-        raise ClusterError(f"there is no port {highest}: ports end at {_MAX_PORT}", "Begin lower.")
+    if highest > MAX_PORT:
+        raise ClusterError(f"there is no port {highest}, {PORTS_END}", "Begin lower.")
     taken = [str(port) for port in ports.values() if not is_free(port)]
     if taken:
         which = f"port {taken[0]} is" if len(taken) == 1 else f"ports {', '.join(taken)} are"

@@ -9,11 +9,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.core.guardian import Guardian
 from penstock.core.properties import format_properties
+from penstock.local_cluster.cluster_security import guard_zookeeper
+from penstock.local_cluster.errors import ClusterError
 from penstock.local_cluster.members import PlacedBroker
-from penstock.local_cluster.securing import guard_zookeeper
+from penstock.local_cluster.ports import is_free
 from penstock.local_cluster.settings import BrokerPlace, broker_properties
-from penstock.processes.guardian import Guardian
+from penstock.log.formats import names
+from penstock.processes.lock_holder import NotEndedError, end_holder, find_holder
 from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_process import ZooKeeperProcess
 from penstock.security.private_files import write_private
@@ -74,6 +78,20 @@ class ProcessBroker(PlacedBroker):
     def stop(self) -> None:
         self.resume()
         self._process.terminate()
+
+    def take_over(self) -> None:
+        if self._process.is_running or is_free(self.host, self.port):
+            return
+        lock = self._place.data_dir / names.LOCK
+        pid = find_holder(lock)
+        by_hand = f"penstock broker start --config {self._place.properties_path}"
+        if pid is None:
+            reason = f"somebody else has started it, or {self.bootstrap_servers} is taken"
+            raise ClusterError(f"{reason}. End that process, start the broker again ({by_hand}), and leave it out here")
+        try:
+            end_holder(lock, pid)
+        except NotEndedError as error:
+            raise ClusterError(f"it was started by hand, and {error}. End it, then run: {by_hand}") from error
 
     def kill(self) -> None:
         self._process.kill()

@@ -1,24 +1,24 @@
-"""The state of a cluster as one of its brokers tells it: who is there, who leads, what lacks replicas. Pure."""
+"""What one broker of a cluster tells of it, counted: who is there, who leads, what lacks replicas. Pure.
+
+The words are those of `admin.state.partitions`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-from penstock.client.move_requests import Moving, Partition, find_lagging
-from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponsePartition
-
-_NOBODY = -1
+from penstock.admin.state.cluster import ClusterState
+from penstock.admin.state.partitions import NO_LEADER, PartitionState
 
 
-class ClusterState(NamedTuple):
+class ClusterCounts(NamedTuple):
     controller_id: int | None
     broker_ids: frozenset[int]
     topics: Mapping[str, int]  # the number of each one's partitions; internal ones too
     under_replicated: int  # partitions that lack in-sync replicas, but for those that a move adds
-    offline: int  # partitions that nobody leads
+    offline: int  # partitions without a leader that is there
     unsettled: int  # partitions whose leader is gone or missing although an in-sync replica is there
     led: Mapping[int, int]  # partitions by their leader
     lagging: Mapping[int, int]  # replicas that should be in sync and are not, by their broker
@@ -29,34 +29,28 @@ class ClusterState(NamedTuple):
         return sum(self.topics.values())
 
     @classmethod
-    def of(cls, answer: MetadataResponse, moves: Mapping[Partition, Moving] = MappingProxyType({})) -> ClusterState:
+    def of(cls, view: ClusterState) -> ClusterCounts:
         """A replica that a move adds comes in sync when the move is done, and does not lag until then."""
-        broker_ids = frozenset(broker.node_id for broker in answer.brokers)
-        partitions = [partition for topic in answer.topics for partition in topic.partitions]
-        led = Counter(partition.leader_id for partition in partitions)
-        offline = led.pop(_NOBODY, 0)
-        lagging = [
-            find_lagging(partition.replica_nodes, partition.isr_nodes, moves.get((name, partition.partition_index)))
-            for name, partition in ((topic.name or "", each) for topic in answer.topics for each in topic.partitions)
-        ]
+        broker_ids = frozenset(view.brokers)
+        partitions = view.partitions
         return cls(
-            answer.controller_id if answer.controller_id in broker_ids else None,
+            view.controller_id,
             broker_ids,
-            {topic.name or "": len(topic.partitions) for topic in answer.topics},
-            sum(map(bool, lagging)),
-            offline,
+            {name: len(topic.partitions) for name, topic in view.topics.items()},
+            len(view.under_replicated),
+            len(view.offline),
             sum(not _is_settled(partition, broker_ids) for partition in partitions),
-            led,
-            Counter(node for nodes in lagging for node in nodes),
-            sum(len(partition.isr_nodes) < len(partition.replica_nodes) for partition in partitions),
+            Counter(partition.leader for partition in partitions if partition.leader != NO_LEADER),
+            Counter(node for partition in partitions for node in partition.lagging),
+            sum(partition.is_incomplete for partition in partitions),
         )
 
 
-def _is_settled(partition: MetadataResponsePartition, broker_ids: frozenset[int]) -> bool:
-    return partition.leader_id in broker_ids or broker_ids.isdisjoint(partition.isr_nodes)
+def _is_settled(partition: PartitionState, broker_ids: frozenset[int]) -> bool:
+    return not partition.is_offline(broker_ids) or broker_ids.isdisjoint(partition.isr)
 
 
-def why_not_ready(states: Mapping[int, ClusterState | None]) -> str:
+def why_not_ready(states: Mapping[int, ClusterCounts | None]) -> str:
     """`states` is what each broker that should be there tells, or None where it does not answer. Empty: ready.
 
     Ready means that all brokers know of each other and of nobody else, name the same controller, and that each
@@ -79,7 +73,7 @@ def why_not_ready(states: Mapping[int, ClusterState | None]) -> str:
     return "; ".join(problems)
 
 
-def why_not_in_sync(states: Mapping[int, ClusterState | None]) -> str:
+def why_not_in_sync(states: Mapping[int, ClusterCounts | None]) -> str:
     lacking = max((state.incomplete for state in states.values() if state is not None), default=0)
     return why_not_ready(states) or (f"{lacking} partitions lack in-sync replicas" if lacking else "")
 

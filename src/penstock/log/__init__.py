@@ -1,1 +1,1 @@
-"""The log of a partition: appended, read, recovered, compacted. No asyncio."""
+"""The log of a partition: append, read, recovery, compaction. No asyncio."""

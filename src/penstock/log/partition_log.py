@@ -1,12 +1,12 @@
-"""The log of one partition: what the broker appends to and reads from.
+"""The log of one partition: the broker appends to it and reads from it.
 
-One thread owns it; only what `flushing` and `compaction` capture may be worked on in another. It ties the parts
+One thread owns the log; other threads may work only on captures of `flushing` and `compaction`. The log ties the parts
 together, which share one `LogContents`:
 
-    append      validation and producer state decide what may come in, rolling decides where it goes
+    append      validation and producer state accept batches, rolling selects their segment
     reader      records by offset, offsets by time, aborted transactions
-    flushing    what is durable
-    compaction  what a cleaning needs and what becomes of its results
+    flushing    the durable part
+    compaction  the inputs of a cleaning and its results
     retention and truncation, by `apply_retention` and `truncate_to`
 
 A failing disk takes this partition offline, and no other: from then on every call raises KAFKA_STORAGE_ERROR until the
@@ -22,12 +22,12 @@ from penstock.core.types import TopicId
 from penstock.log.append.appender import Appender, AppendResult
 from penstock.log.append.validation import BatchRules
 from penstock.log.compaction.log_compaction import LogCompaction
-from penstock.log.copying.log_copy import LogCopy
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
-from penstock.log.reading.log_reader import LogReader
-from penstock.log.reading.positions import TimestampedOffset
+from penstock.log.log_reads.log_reader import LogReader
+from penstock.log.log_reads.positions import TimestampedOffset
 from penstock.log.recovery.truncation import start_over, truncate_log
+from penstock.log.replica_copies.log_copy import LogCopy
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
 from penstock.log.state.transaction_index import AbortedTransaction
@@ -53,17 +53,18 @@ class PartitionLog:
         self.reader = LogReader(contents)
         self.flushing = Flushing(contents, now_ms)
         self.compaction = LogCompaction(contents, self.reader, delayed_deletes)
-        self.settings = contents.settings  # changed by `update_settings` alone
+        self.settings = contents.settings  # only `update_settings` changes them
         self._contents = contents
         self._appender = Appender(contents)
         self._delayed_deletes = delayed_deletes
-        # Store one batch at the end of the log: see `Appender`. The method itself, since each append calls it.
+        # Stores one batch at the end of the log: see `Appender`. The method itself, since each append calls it.
         self.append_as_leader = self._appender.append_as_leader
-        # Store batches as the leader numbered them; a batch cut off at the end, as in any fetch response, is left out.
+        # Stores batches as the leader numbered them; leaves out a batch that is cut off at the end, as in any fetch
+        # response.
         self.append_as_follower = self._appender.append_as_follower
         self.go_offline = contents.availability.go_offline
-        # The log has just changed its directory. Until the old one is out of the way, a crash decides by the ends of
-        # the two which of them counts, so the log must not be cut.
+        # The log has just changed its directory. Until the old directory is removed, a start after a crash decides
+        # between the two by the ends of their logs, so the log must not be truncated.
         self.is_settling = False
 
     # ---- what the log is
@@ -73,7 +74,7 @@ class PartitionLog:
         return self._contents.topic_id
 
     def assign_topic_id(self, topic_id: TopicId) -> None:
-        """For a log whose partition.metadata was lost, or that never had one."""
+        """For a log whose partition.metadata was lost or never existed."""
         contents = self._contents
         contents.availability.check_online()
         with contents.availability.storage_errors("writing its metadata", is_repeatable=True):
@@ -83,7 +84,7 @@ class PartitionLog:
         contents.topic_id = topic_id
 
     def update_settings(self, settings: LogSettings) -> None:
-        """Index sizes and jitter count from the next segment on, all else from the next call."""
+        """Index sizes and jitter count from the next segment on, all other settings from the next call."""
         self.settings = self._contents.settings = settings
         self._appender.rules = BatchRules.of(settings)
 
@@ -111,11 +112,11 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything before it is decided, by markers that are below the high watermark."""
+        """Every transaction before it is decided, by markers below the high watermark."""
         return self._contents.last_stable_offset
 
     def offsets(self) -> tuple[int, int, int]:
-        """(high watermark, last stable offset, log start offset): what each fetch tells, in one call."""
+        """(high watermark, last stable offset, log start offset): the offsets of each fetch answer, in one call."""
         contents = self._contents
         high_watermark, unstable = contents.high_watermark, contents.producers.first_unstable_offset
         last_stable = high_watermark if unstable is None else contents.last_stable_offset
@@ -127,7 +128,7 @@ class PartitionLog:
         return self._contents.recovery_point
 
     def is_settled(self) -> bool:
-        """Whether everything may be told: it is as durable as flush.messages asks for, and replicated."""
+        """Whether answers may show everything: it is as durable as flush.messages demands, and replicated."""
         contents = self._contents
         end = contents.log_end_offset
         return contents.high_watermark >= end and end - contents.recovery_point < contents.settings.flush_messages
@@ -142,7 +143,7 @@ class PartitionLog:
             contents.mark_producers()
 
     def advance_high_watermark_to_end(self) -> None:
-        """What each append to a partition without followers leads to, so it does all in one call."""
+        """Each append to a partition without followers ends with this, so it does all in one call."""
         contents = self._contents
         if contents.log_end_offset > contents.high_watermark:
             contents.high_watermark = contents.log_end_offset
@@ -161,7 +162,7 @@ class PartitionLog:
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Commit or abort what the producer has open here; a marker is stored even when that is nothing."""
+        """Commits or aborts the producer's open transaction; the marker is stored even without one."""
         self.availability.check_online()
         self.producers.check_marker(producer_id, producer_epoch, coordinator_epoch, transaction_version)
         marker = EndMarker(CONTROL_COMMIT if is_commit else CONTROL_ABORT, coordinator_epoch)
@@ -171,7 +172,7 @@ class PartitionLog:
     # ---- remove
 
     def delete_records_before(self, offset: int) -> int:
-        """The new log start offset. Segments go with the next retention run."""
+        """Returns the new log start offset. The next retention run removes segments."""
         contents = self._contents
         contents.availability.check_online()
         if not 0 <= offset <= contents.high_watermark:
@@ -185,25 +186,25 @@ class PartitionLog:
         return contents.log_start_offset
 
     def apply_retention(self, now_ms: int, most: int | None = None) -> list[DeletedSegment]:
-        """The segments that went: all that may go, or the oldest `most` of them."""
+        """Returns the removed segments: all that may be removed, or the oldest `most` of them."""
         self.availability.check_online()
         with self.availability.storage_errors("deleting old segments", is_repeatable=True):
             return apply_retention(self._contents, self._delayed_deletes, now_ms, most)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> None:
-        """Forget everything at and past `offset`: what a follower does with what its leader does not have."""
+        """Removes everything at and past `offset`: a follower removes records that its leader does not have."""
         _check_cut(self)
         if offset >= self._contents.log_end_offset:
             self.epoch_file.forget_empty(
                 self._contents.log_end_offset
-            )  # an epoch without records may be all that the leader does not have
+            )  # the leader may lack no more than an epoch without records
             return
         with self.availability.storage_errors("truncating"):
             truncate_log(self._contents, self._delayed_deletes.add, offset, now_ms)
         self.compaction.note_truncation(self._contents.log_end_offset)
 
     def start_over(self, offset: int, now_ms: int) -> None:
-        """Forget everything and go on at `offset`: what a follower does whose next record its leader has deleted."""
+        """Removes everything and continues at `offset`: for a follower whose next record its leader has deleted."""
         _check_cut(self)
         with self.availability.storage_errors("starting over"):
             start_over(self._contents, self._delayed_deletes.add, offset, now_ms)
@@ -212,20 +213,20 @@ class PartitionLog:
     # ---- another directory
 
     def begin_copy(self, directory: str) -> LogCopy:
-        """A copy in `directory`, which does not exist yet."""
+        """Begins a copy in `directory`, which does not exist yet."""
         return LogCopy(self._contents, directory)
 
     def relocate(self, copy: LogCopy, directory: Path) -> None:
-        """Goes on with a copy that has everything, under the name that its directory has by now."""
+        """Continues with a copy that has everything, under the present name of its directory."""
         copy.take_over(str(directory))
         self.directory = directory
 
     # ---- upkeep of the files
 
     def write_index_entries(self) -> None:
-        """Bring the index files of the active segment up to date, for whoever reads them while the broker runs.
+        """Updates the index files of the active segment, for tools that read them while the broker runs.
 
-        A full disk is left to the appends to notice: the entries stay in memory and are written later.
+        An append notices a full disk: the entries stay in memory and are written later.
         """
         indexes = self.segments.active.indexes
         if not indexes.has_unwritten or self.availability.offline_reason is not None:
@@ -237,15 +238,15 @@ class PartitionLog:
                 raise self.availability.fail("writing its indexes", error) from error
 
     def prepare_close(self) -> Flush:
-        """What another thread may sync for a clean shutdown, captured here on the owner's. Nothing may be appended any
-        more. The names in the data directory are not part of it.
+        """The syncs of a clean shutdown for another thread, captured on the owner's thread. No append may follow. The
+        names in the data directory are not part of it.
         """
         self.availability.check_online()
         with self.availability.storage_errors("closing"):
             return capture_closing(self._contents)
 
     def close(self, clean: bool) -> None:
-        """`clean` leaves everything on disk that lets the next start trust it; otherwise the files are just let go."""
+        """`clean` leaves everything on disk that lets the next start trust it; otherwise the files are just closed."""
         try:
             if clean:
                 flush = self.prepare_close()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from penstock.pipelines.options import OPTIONS, Place, parse_value
+from penstock.pipelines.options import OPTIONS, OptionScope, parse_value
 from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class PenstockDataSource(DataSource):
         from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.reader import BatchReader
 
-        return BatchReader(parse_source_options(self.options, Place.BATCH_READ))
+        return BatchReader(parse_source_options(self.options, OptionScope.BATCH_READ))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         if self._is_table():
@@ -59,7 +59,7 @@ class PenstockDataSource(DataSource):
         from penstock.pipelines.source.read_options import parse_source_options
         from penstock.pipelines.source.stream_reader import StreamReader
 
-        return StreamReader(parse_source_options(self.options, Place.STREAM_READ))
+        return StreamReader(parse_source_options(self.options, OptionScope.STREAM_READ))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from penstock.pipelines.topic_writing.writer import BatchWriter

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-# The modules that the extra brings, and what says how to get it.
-_EXTRA_MODULES = frozenset({"fastavro", "google", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "sqlalchemy"})
-INSTALL_SPARK = "pip install 'penstock[spark]' brings Spark; Java 17 or newer is needed to run it."
+from penstock.core.extras import explained
 
 
 class PipelineError(Exception):
     """`hint` says what to do about it, where that is known."""
 
+    # Whether Spark's own words, where the error comes from Spark, would add nothing.
+    says_all = False
+
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+class RefusedLoginError(PipelineError):
+    """Brokers do not let this user in."""
 
 
 class BatchError(PipelineError):
@@ -28,8 +33,13 @@ class SqlError(PipelineError):
     """A question or a statement that is refused or has failed: which column, topic, right or record it is about."""
 
 
+class MissingError(SqlError):
+    """There is no such column, table or right."""
+
+    says_all = True
+
+
 def missing_module(error: ModuleNotFoundError, needed_by: str) -> PipelineError:
     """The error for a user whose `needed_by` imports a module that is not installed."""
-    name = error.name or "?"
-    hint = INSTALL_SPARK if name.partition(".")[0] in _EXTRA_MODULES else ""
-    return PipelineError(f"{needed_by} needs the module {name!r}, which is not installed", hint)
+    told = explained(error, needed_by)
+    return PipelineError(f"{needed_by} needs {error.name}, which is not installed" if told is error else str(told))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.pipelines.kafka.client_settings import to_librdkafka
 from penstock.pipelines.kafka.offsets_json import Offsets, read_reported
 from penstock.pipelines.progress.listener import ProgressListener
-from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.cluster import SourceCluster
 from penstock.pipelines.source.group_commits import GroupCommits
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class GroupProgress(ProgressListener):
 class Tracking:
     """A listener at work; `stop` returns when the progress of all finished batches is committed."""
 
-    def __init__(self, spark: SparkSession, listener: GroupProgress, cluster: Cluster) -> None:
+    def __init__(self, spark: SparkSession, listener: GroupProgress, cluster: SourceCluster) -> None:
         self._spark = spark
         self._listener = listener
         self._cluster = cluster
@@ -68,7 +68,7 @@ def track(
     kafka: Mapping[str, str] | None = None,
 ) -> Tracking:
     """`kafka` holds further client settings, without the prefix `kafka.`."""
-    cluster = Cluster(to_librdkafka({**(kafka or {}), "bootstrap.servers": bootstrap_servers}))
+    cluster = SourceCluster(to_librdkafka({**(kafka or {}), "bootstrap.servers": bootstrap_servers}))
     return Tracking(spark, GroupProgress(GroupCommits(cluster, group_id).commit, query_names), cluster)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 import enum
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import read_properties
+from penstock.core.time.durations import DURATION_FORMS, DurationError, duration_ms
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ KAFKA_PREFIX = "kafka."
 REGISTRY_PREFIX = "registry."
 
 
-class Place(enum.Enum):
+class OptionScope(enum.Enum):
     """Where a set of options is used."""
 
     BATCH_READ = "a batch read"
@@ -34,8 +34,8 @@ class Place(enum.Enum):
     STREAM_WRITE = "a streaming write"
 
 
-READS = frozenset({Place.BATCH_READ, Place.STREAM_READ})
-WRITES = frozenset({Place.BATCH_WRITE, Place.STREAM_WRITE})
+READS = frozenset({OptionScope.BATCH_READ, OptionScope.STREAM_READ})
+WRITES = frozenset({OptionScope.BATCH_WRITE, OptionScope.STREAM_WRITE})
 
 
 class OptionError(ValueError):
@@ -54,11 +54,11 @@ class OptionKind:
 class Option:
     name: str
     kind: OptionKind
-    places: frozenset[Place]
+    places: frozenset[OptionScope]
     doc: str
     default: Any = None
     # Accepted and without effect: the option has a meaning elsewhere, and a job should run in both modes unchanged.
-    ignored_in: frozenset[Place] = frozenset()
+    ignored_in: frozenset[OptionScope] = frozenset()
 
 
 # ---- kinds
@@ -69,10 +69,7 @@ def _parse_boolean(text: str) -> bool:
 
 
 def _parse_duration_ms(text: str) -> int:
-    match = _DURATION.fullmatch(text.lower())
-    if match is None:
-        raise ValueError
-    return int(int(match[1]) * _UNIT_MS[match[2] or "ms"])
+    return duration_ms(text, takes_bare_number=True)
 
 
 def _parse_lateness_ms(text: str) -> int:
@@ -106,11 +103,8 @@ def choice(*values: str) -> OptionKind:
     return OptionKind("one of " + ", ".join(values), parse)
 
 
-_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
-_UNIT_MS = {"us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-
 BOOLEAN = OptionKind("true or false", _parse_boolean)
-DURATION = OptionKind("a duration such as 500ms, 30s, 15m or 1h", _parse_duration_ms)
+DURATION = OptionKind(f"a duration such as {DURATION_FORMS}", _parse_duration_ms)
 # However late a record comes with a timestamp of the past, a question about that time sees it.
 ANY_LATENESS_MS = 2**63 - 1
 LATENESS = OptionKind(f"{DURATION.accepts}, or none for no limit", _parse_lateness_ms)
@@ -123,8 +117,8 @@ TIMESTAMP = integer(0, accepts="a time in milliseconds since 1970-01-01 UTC")
 
 # ---- the table
 
-_STREAM_READ = frozenset({Place.STREAM_READ})
-_BATCH_READ = frozenset({Place.BATCH_READ})
+_STREAM_READ = frozenset({OptionScope.STREAM_READ})
+_BATCH_READ = frozenset({OptionScope.BATCH_READ})
 
 READ_OPTIONS: tuple[Option, ...] = (
     Option("subscribe", TEXT, READS, "Topics to read, separated by commas."),
@@ -292,7 +286,9 @@ WRITE_OPTIONS: tuple[Option, ...] = (
         "Ours: a column `timestamp` becomes the record's time. Rows are handed over one by one then.",
         False,
     ),
-    Option("checkpointLocation", TEXT, frozenset({Place.STREAM_WRITE}), "Spark's own; the sink does not look at it."),
+    Option(
+        "checkpointLocation", TEXT, frozenset({OptionScope.STREAM_WRITE}), "Spark's own; the sink does not look at it."
+    ),
 )
 
 CLIENT_FILE = Option(
@@ -309,7 +305,7 @@ OPTIONS: dict[str, Option] = {option.name.lower(): option for option in _ALL}
 _ALWAYS_REFUSED = {
     "interceptor.classes": "interceptors are Java classes and may change records",
 }
-_REFUSED_SETTINGS: dict[frozenset[Place], dict[str, str]] = {
+_REFUSED_SETTINGS: dict[frozenset[OptionScope], dict[str, str]] = {
     READS: {
         **_ALWAYS_REFUSED,
         "auto.offset.reset": "use the option startingOffsets; Spark keeps track of offsets itself",
@@ -330,7 +326,7 @@ _REFUSED_SETTINGS: dict[frozenset[Place], dict[str, str]] = {
 class ParsedOptions:
     """Values by documented name, defaults filled in; client settings without their prefix."""
 
-    place: Place
+    place: OptionScope
     values: Mapping[str, Any] = field(default_factory=dict)
     kafka: Mapping[str, str] = field(default_factory=dict)
     registry: Mapping[str, str] = field(default_factory=dict)  # Confluent's names, as RegistrySettings takes them
@@ -346,7 +342,7 @@ class ParsedOptions:
         return self.kafka["bootstrap.servers"]
 
 
-def parse_options(given: Mapping[str, str], place: Place) -> ParsedOptions:
+def parse_options(given: Mapping[str, str], place: OptionScope) -> ParsedOptions:
     """OptionError names the first option that is wrong."""
     lowered = {name.lower(): str(value) for name, value in given.items()}
     kafka = {name.removeprefix(KAFKA_PREFIX): value for name, value in lowered.items() if _is_client_setting(name)}
@@ -383,14 +379,20 @@ def _registry_settings(lowered: Mapping[str, str], values: Mapping[str, Any]) ->
 
 
 def parse_value(option: Option, text: str) -> Any:
+    return read_value(option.name, option.kind, text)
+
+
+def read_value(name: str, kind: OptionKind, text: str) -> Any:
     try:
-        return option.kind.parse(text.strip())
+        return kind.parse(text.strip())
+    except DurationError as error:
+        raise refuse_value(name, text, kind.accepts, error.why) from None
     except (ValueError, KeyError):
-        raise refuse_value(option.name, text, option.kind.accepts) from None
+        raise refuse_value(name, text, kind.accepts) from None
 
 
-def refuse_value(name: str, text: object, accepts: str) -> OptionError:
-    return OptionError(f"option {name} is {str(text)!r}; it accepts {accepts}")
+def refuse_value(name: str, text: object, accepts: str, why: str = "") -> OptionError:
+    return OptionError(f"option {name} is {str(text)!r}; it accepts {accepts}" + (f" ({why})" if why else ""))
 
 
 def _read_client_file(path: str) -> dict[str, str]:
@@ -405,7 +407,7 @@ def _is_client_setting(name: str) -> bool:
     return name.startswith(KAFKA_PREFIX)
 
 
-def _check_client_settings(kafka: Mapping[str, str], place: Place) -> None:
+def _check_client_settings(kafka: Mapping[str, str], place: OptionScope) -> None:
     for places, refused in _REFUSED_SETTINGS.items():
         if place in places:
             for name in kafka.keys() & refused.keys():
@@ -414,7 +416,7 @@ def _check_client_settings(kafka: Mapping[str, str], place: Place) -> None:
         raise OptionError("option kafka.bootstrap.servers must be given: HOST:PORT, several separated by commas")
 
 
-def _explain_unknown(name: str, place: Place) -> str:
+def _explain_unknown(name: str, place: OptionScope) -> str:
     known = {lowered: option.name for lowered, option in OPTIONS.items() if place in option.places}
     near = difflib.get_close_matches(name, [*known, "kafka.bootstrap.servers"], n=1, cutoff=0.6)
     hint = f"did you mean {known.get(near[0], near[0])}?" if near else "client settings begin with kafka., others are: "

@@ -140,6 +140,17 @@ class StepToOpen(Protocol):
         """Called once in a run, on the driver, before the first batch. Raises PipelineError for what cannot work."""
 
 
+@runtime_checkable
+class Checked(Protocol):
+    """A step that can tell before Spark starts whether it will work."""
+
+    def __call__(self, rows: DataFrame) -> DataFrame: ...
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Called before a run, on the driver. Asks others, and changes nothing. Raises PipelineError for what is
+        certain to fail, and for nothing else."""
+
+
 @dataclass(frozen=True, slots=True)
 class Branch:
     """Rows on their way to some of the sinks. A stateful branch (windows, deduplication, joins) is a Spark query of its

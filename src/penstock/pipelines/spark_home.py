@@ -15,6 +15,7 @@ from pathlib import Path
 
 VARIABLE = "SPARK_HOME"
 _NEEDED = ("bin", "jars")
+_PREFIX = "penstock-spark-home-"
 
 
 def leave_out_archive() -> None:
@@ -24,8 +25,19 @@ def leave_out_archive() -> None:
     wheel = Path(pyspark.__file__).parent
     if VARIABLE in os.environ or not all((wheel / name).is_dir() for name in _NEEDED):
         return
-    home = tempfile.mkdtemp(prefix="penstock-spark-")
+    home = tempfile.mkdtemp(prefix=_own_prefix())
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     for name in _NEEDED:
         (Path(home) / name).symlink_to(wheel / name)
     os.environ[VARIABLE] = home
+
+
+def remove_own_home() -> None:
+    """Of this process; does nothing where somebody else has said where Spark is, a parent process too."""
+    home = os.environ.get(VARIABLE, "")
+    if os.path.basename(home).startswith(_own_prefix()):
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _own_prefix() -> str:
+    return f"{_PREFIX}{os.getpid()}-"

@@ -1,10 +1,10 @@
 """Settings of a Spark session that hold for a while and are then as they were.
 
 Adaptive execution is the one that matters. Pipelines run without it, because a batch that comes again must be cut into
-the same tasks (`running.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch it on
-while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks. No
-setting may be changed for a small batch, whose sinks write side by side in one session: adaptive execution is off
-before they begin (`running.batch_writing`), so a sink that wants it off finds it so and changes nothing.
+the same tasks (`runtime.spark.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch
+it on while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks.
+No setting may be changed for a small batch, whose sinks write side by side in one session: adaptive execution is off
+before they begin (`runtime.batch_writing`), so a sink that wants it off finds it so and changes nothing.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.core.guardian import Guardian
 from penstock.core.leftovers import note_server
-from penstock.processes.guardian import Guardian
-from penstock.processes.uninterrupted import uninterrupted
+from penstock.processes.uninterrupted_work import uninterrupted
 
 # Without a word in its log. A server that recovers large logs says what it reads; one that cannot start exits at once.
 START_TIMEOUT_S = 60.0
@@ -31,6 +31,13 @@ POLL_INTERVAL_S = 0.005
 LOG_TAIL_LINES = 40
 # Beneath the range that the kernel hands out to outgoing connections, so that no client can take a listener's port.
 FIRST_FREE_PORT, LAST_FREE_PORT = 15_000, 32_000
+
+
+def pause_process(pid: int) -> None:
+    """Of a child of this process: when this returns, all of its threads stand still."""
+    os.kill(pid, signal.SIGSTOP)
+    if hasattr(os, "waitid"):  # not in every Python of macOS
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # the end of a child is left to its owner
 
 
 class ServerProcessError(Exception):
@@ -179,7 +186,8 @@ class ServerProcess:
 
     def pause(self) -> None:
         """SIGSTOP: the server hangs, and its connections stay open."""
-        self.process.send_signal(signal.SIGSTOP)
+        if self.process.poll() is None:
+            pause_process(self.pid)
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)

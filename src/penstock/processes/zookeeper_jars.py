@@ -10,6 +10,8 @@ import os
 import shutil
 from pathlib import Path
 
+from penstock.core.extras import pip_command
+
 # What the server loads, by the beginning of the jar's name; the rest of a name is its version. Only these come on the
 # class path: all of Spark's 300 jars cost a second of start-up.
 _JARS = (
@@ -49,7 +51,7 @@ def find_java() -> str:
 
 def find_class_path() -> str:
     directory = _jar_directory()
-    hint = f"pip install 'penstock[spark]' brings them. {_ELSEWHERE}"
+    hint = f"{pip_command('cluster')} brings them. {_ELSEWHERE}"
     if directory is None:
         raise ZooKeeperMissingError("the jars of ZooKeeper come with PySpark, which is not installed", hint)
     jars = [jar for name in _JARS for jar in _jars_of(directory, name)[:1]]

@@ -50,7 +50,7 @@ _ANSWER_TIMEOUT_S = 2.0
 _NOT_SERVING = b"not currently serving requests"
 
 
-class Member(NamedTuple):
+class ZooKeeperServer(NamedTuple):
     """One server of an ensemble, as the others see it."""
 
     host: str
@@ -58,11 +58,11 @@ class Member(NamedTuple):
     election_port: int
 
 
-class Place(NamedTuple):
+class EnsembleMembership(NamedTuple):
     """Which server of which ensemble. Servers are counted from 1, in the order of the members."""
 
     server_id: int
-    members: Sequence[Member]
+    members: Sequence[ZooKeeperServer]
 
 
 class ZooKeeperProcess(ServerProcess):
@@ -74,14 +74,14 @@ class ZooKeeperProcess(ServerProcess):
         *,
         port: int | None = None,
         host: str = "127.0.0.1",
-        place: Place | None = None,
+        place: EnsembleMembership | None = None,
         settings: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         log_path: Path | None = None,
     ) -> None:
         """Raises ZooKeeperMissingError. Without a place it is alone. `settings` are lines for zoo.cfg."""
         self.data_dir = data_dir
-        self.place = place or Place(1, ())
+        self.place = place or EnsembleMembership(1, ())
         chosen_port = find_free_port(host) if port is None else port
         self.settings = {
             "dataDir": str(data_dir.absolute()),
@@ -161,10 +161,13 @@ class ZooKeeperEnsemble(ServerGroup):
     def __init__(self, directory: Path, size: int = 3, *, settings: Mapping[str, str] | None = None) -> None:
         taken = iter(_free_ports(3 * size))
         ports = [next(taken) for _ in range(size)]
-        members = [Member("127.0.0.1", next(taken), next(taken)) for _ in range(size)]
+        members = [ZooKeeperServer("127.0.0.1", next(taken), next(taken)) for _ in range(size)]
         self.servers = [
             ZooKeeperProcess(
-                directory / f"zookeeper-{number}", port=port, place=Place(number, members), settings=settings
+                directory / f"zookeeper-{number}",
+                port=port,
+                place=EnsembleMembership(number, members),
+                settings=settings,
             )
             for number, port in enumerate(ports, start=1)
         ]

@@ -29,6 +29,11 @@ FLAGS_POSITION = 22  # the low byte of the attributes, which holds every flag
 PREFIX_SIZE = 16  # base offset, batch length, leader epoch: all that the broker rewrites, and outside the CRC
 CRC_START = 21
 _CRC_PIECE_SIZE = 64 * 1024
+# A record's size, attributes, two deltas, the sizes of key and value, and the number of headers.
+LEAST_RECORD_BYTES = 7
+# Compression makes records no smaller than a part of this. The best that was found are a million records that differ in
+# their offsets alone, by zstd: a fifteenth. Blocks of one repeated byte shrink by more, and are no records.
+_MOST_RATIO = 128
 
 COMPRESSION_MASK = 0x07
 LOG_APPEND_TIME_FLAG = 0x08
@@ -100,6 +105,11 @@ class BatchHeader(NamedTuple):
     @property
     def has_producer(self) -> bool:
         return self.producer_id > NO_PRODUCER_ID
+
+
+def can_hold(section_size: int, count: int, codec: int) -> bool:
+    """Whether `section_size` bytes of records, compressed or not, may be as many records as that."""
+    return count * LEAST_RECORD_BYTES <= (section_size * _MOST_RATIO if codec else section_size)
 
 
 def read_header(data: Buffer, position: int = 0) -> BatchHeader:

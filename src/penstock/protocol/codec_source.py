@@ -29,7 +29,7 @@ _STRING_MAX = 32767
 _ELEMENTS_PER_STEP = 64
 
 
-class Source:
+class CodecSource:
     """Python source under construction, and the globals it will see."""
 
     def __init__(self, signature: str, sliced: bool) -> None:
@@ -83,7 +83,7 @@ def _split(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[F
 # ---------------------------------------------------------------------------------------------------- encoding
 
 
-class EncoderSource(Source):
+class EncoderSource(CodecSource):
     def __init__(self, version: int, flexible: bool, sliced: bool) -> None:
         super().__init__("def run(m, out, chunks):", sliced)
         self.version = version
@@ -229,7 +229,7 @@ class EncoderSource(Source):
 # ---------------------------------------------------------------------------------------------------- decoding
 
 
-class DecoderSource(Source):
+class DecoderSource(CodecSource):
     def __init__(self, version: int, flexible: bool, max_elements: int, sliced: bool) -> None:
         super().__init__("def run(data, pos, end):", sliced)
         self.version = version

@@ -215,6 +215,10 @@ _TEXTS = {
 
 
 def is_retriable(code: ErrorCode) -> bool:
+    """Whether the same request may succeed later: the one table for clients. A list of codes elsewhere is of another
+    question (who is to be asked then, whether a change may be done already, whether the group goes on), or narrower
+    for a reason that stands beside it.
+    """
     return code in _RETRIABLE
 
 

@@ -26,7 +26,7 @@ class Log(Protocol):
     async def write(self, records: Sequence[LogRecord]) -> None:
         """Returns when the records are committed and were replayed into this instance's state.
 
-        Raises `NotLeaderError` (nothing was written), `StoreError` or `StoreTimeoutError` (nobody knows).
+        Raises `NotLeaderError` (nothing was written), `StoreError` or `StoreTimeoutError` (unknown).
         """
         ...
 

@@ -96,6 +96,8 @@ class ContentAnswer:
     schema_tags: tuple[SchemaTags, ...] = ()
     # The highest id of the context, if it was asked for.
     max_id: int | None = None
+    # A version that has the schema, if a subject was asked about.
+    told: StoredSchema | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,11 +24,11 @@ from penstock.http.auditing import LoggedAudit
 from penstock.http.limits import HttpLimits
 from penstock.http.monitoring import Published, http_numbers, metrics_route
 from penstock.http.routes import ErrorForm, Route
-from penstock.http.running import ListenerSecurity, ServiceError, passed_logins
 from penstock.http.server import HttpServer
+from penstock.http.service_process import ListenerSecurity, ServiceError, passed_logins
 from penstock.registry.errors import RegistryError
 from penstock.registry.node.forwarding import Forwarder
-from penstock.registry.node.node import Node, NodeError
+from penstock.registry.node.node import NodeError, RegistryNode
 from penstock.registry.node.to_leader import ToLeader, is_lookup
 from penstock.registry.service import SchemaService, ServiceSettings
 from penstock.registry.settings import RegistrySettings
@@ -49,14 +49,14 @@ _NAME = "registry"
 
 
 class RegistryServer:
-    """A `Service` of penstock.http.running."""
+    """A `Service` of penstock.http.service_process."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
         self._auditor = LoggedAudit(settings.all["penstock.audit.kinds"], SystemClock().monotonic_ms)
         self._metrics = HttpMetrics()
         self._brokers: Brokers | None = None
-        self._node: Node | None = None
+        self._node: RegistryNode | None = None
         self._service: SchemaService | None = None
         self._security: ListenerSecurity | None = None
         self._http: HttpServer | None = None
@@ -71,7 +71,7 @@ class RegistryServer:
         return self._settings.listener.url(self._http.port)
 
     @property
-    def node(self) -> Node:
+    def node(self) -> RegistryNode:
         assert self._node is not None, "started first"
         return self._node
 
@@ -82,8 +82,10 @@ class RegistryServer:
         own, peers = await asyncio.to_thread(_read_client_files, settings)
         self._brokers = brokers = Brokers(settings.bootstrap, own, client_id="penstock-registry")
         state = State()
-        self._node = node = Node(brokers, settings.node, state.replay, self._take_office, self._set_cluster, state.noop)
-        self._service = SchemaService(state, node.office, ServiceSettings(default_level=settings.level))
+        self._node = node = RegistryNode(
+            brokers, settings.node, state.replay, self._take_office, self._set_cluster, state.noop
+        )
+        self._service = SchemaService(state, node.leader_writer, ServiceSettings(default_level=settings.level))
         to_leader = ToLeader(
             node,
             Forwarder(peers, settings.node.timeout_s),
@@ -205,14 +207,16 @@ class RegistryServer:
 
         return route._replace(endpoint=serve)
 
-    def _numbers(self, node: Node, state: State, to_leader: ToLeader) -> tuple[Published, ...]:
+    def _numbers(self, node: RegistryNode, state: State, to_leader: ToLeader) -> tuple[Published, ...]:
         def number(name: str, kind: MetricKind, doc: str, read: Callable[[], float]) -> Published:
             return Published(f"penstock_registry_{name}", kind, doc, read)
 
         return (
             number("ready", GAUGE, "1 when requests are served.", lambda: int(not self.why_not_ready())),
-            number("leader", GAUGE, "1 on the instance that may write.", lambda: int(node.office.is_held)),
-            number("terms_total", COUNTER, "How often this instance became the leader.", lambda: node.office.terms),
+            number("leader", GAUGE, "1 on the instance that may write.", lambda: int(node.leader_writer.is_held)),
+            number(
+                "terms_total", COUNTER, "How often this instance became the leader.", lambda: node.leader_writer.terms
+            ),
             number("position", GAUGE, "How far the topic was read.", lambda: node.position),
             number("records_total", COUNTER, "Records of the topic that were read.", lambda: node.reader.records),
             number("skipped_records_total", COUNTER, "Records that nobody could read.", lambda: state.skipped_records),

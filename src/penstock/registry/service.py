@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from penstock.registry.log import Log
 from penstock.registry.operations.decision import Decision
-from penstock.registry.serving.associations import Associations
-from penstock.registry.serving.compatibility import Compatibility
-from penstock.registry.serving.contexts import Contexts
-from penstock.registry.serving.engine import Engine
-from penstock.registry.serving.schemas import Schemas
-from penstock.registry.serving.settings import Settings
-from penstock.registry.serving.subjects import Subjects
-from penstock.registry.serving.writing import Writer
+from penstock.registry.services.associations import Associations
+from penstock.registry.services.compatibility import Compatibility
+from penstock.registry.services.contexts import Contexts
+from penstock.registry.services.engine import Engine
+from penstock.registry.services.schemas import Schemas
+from penstock.registry.services.serial_writer import RegistryWriter
+from penstock.registry.services.settings import Settings
+from penstock.registry.services.subjects import Subjects
 from penstock.registry.state import State
 from penstock.schemas.compatibility import Level
 
@@ -29,7 +29,7 @@ class SchemaService:
 
     def __init__(self, state: State, log: Log, settings: ServiceSettings | None = None) -> None:
         self.state = state
-        self._engine = Engine(state, Writer(state, log), (settings or ServiceSettings()).default_level)
+        self._engine = Engine(state, RegistryWriter(state, log), (settings or ServiceSettings()).default_level)
         self.subjects = Subjects(self._engine)
         self.schemas = Schemas(self._engine)
         self.settings = Settings(self._engine)
@@ -40,7 +40,7 @@ class SchemaService:
     async def repair(self) -> None:
         """Writes the old values back over records that were not applied. A new leader calls this once it may write.
 
-        Every later write does the same first, so nothing is lost if nobody calls this.
+        Every later write does the same first, so nothing is lost without this call.
         """
         if self.state.overdue():
             await self._engine.writer.submit(lambda _: Decision((), lambda: None))

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from penstock.client.addresses import Address, parse_servers
 from penstock.client.membership import MemberTimes
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, Importance, OneOf, Range
-from penstock.http.running import Listener, parse_listener
+from penstock.http.service_process import Listener, parse_listener
 from penstock.http.settings import HTTP_KEYS, Settings
 from penstock.registry.node.election import Identity
 from penstock.registry.node.node import NodeSettings
@@ -85,8 +85,16 @@ GROUP_KEYS: Final = (
     ConfigKey(
         "kafkagroup.session.timeout.ms",
         ConfigKind.INT,
-        10_000,
+        6_000,  # the least that Apache Kafka's brokers take (group.min.session.timeout.ms)
         "How long an instance that does not answer stays the leader.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "kafkagroup.heartbeat.interval.ms",
+        ConfigKind.INT,
+        1_000,
+        "How often an instance asks whether another leader is to be elected, at most a third of the session.",
         rule=Range(1),
         importance=_LOW,
     ),
@@ -101,8 +109,9 @@ GROUP_KEYS: Final = (
     ConfigKey(
         "penstock.leader.wait.ms",
         ConfigKind.INT,
-        5_000,
-        "How long a write waits for a leader to be elected, and for the leader to have read everything.",
+        10_000,
+        "How long a write waits for a leader to be elected, and for the leader to have read everything. Longer than a "
+        "session and an election, so that a write outlives a leader that is killed.",
         rule=Range(0),
         importance=_LOW,
     ),
@@ -142,7 +151,6 @@ IGNORED: Final = (
         ("kafkastore.init.timeout.ms", "kafkastore.write.max.retries", "kafkastore.checkpoint.", "kafkastore.zk."),
     ),
     ("the leader always stays the leader", ("leader.election.sticky", "leader.election.delay")),
-    ("heartbeats come three times within a session", ("kafkagroup.heartbeat.interval.ms",)),
     (
         "it is about Confluent's server",
         (
@@ -193,6 +201,7 @@ class RegistrySettings(NamedTuple):
         times = MemberTimes(
             session_timeout_ms=settings["kafkagroup.session.timeout.ms"],
             rebalance_timeout_ms=settings["kafkagroup.rebalance.timeout.ms"],
+            heartbeat_interval_ms=settings["kafkagroup.heartbeat.interval.ms"],
         )
         return cls(
             all=settings,

@@ -1,1 +1,1 @@
-"""The rules by which replicas of a partition stay equal: progress, high watermark, in-sync set, truncation. Pure."""
+"""The rules of replication: follower progress, high watermark, in-sync set, truncation. Pure."""

@@ -1,5 +1,5 @@
-"""What brokers ask of the controller for their replicas, and the answers, as plain values: other in-sync sets
-(AlterPartition), and to count replicas as dead whose disk has failed (AssignReplicasToDirs).
+"""Requests of brokers to the controller about their replicas, and the answers, as plain values: other in-sync sets
+(AlterPartition), and replicas with a failed disk that count as dead (AssignReplicasToDirs).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from penstock.core.partition_state import PartitionState
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ErrorCode
 
-# Kafka's DirectoryId.LOST: whatever is assigned to it is offline.
+# Kafka's DirectoryId.LOST: an assignment to it marks a replica as offline.
 LOST_DIRECTORY = (1).to_bytes(16, "big")
 
 
 class InSyncChange(NamedTuple):
     topic_id: TopicId
     partition: int
-    # The epochs that the leader knows: the controller refuses a change that was thought of in another state.
+    # The epochs that the leader knows: the controller refuses a change that was made for another state.
     leader_epoch: int
     partition_epoch: int
-    # (node id, broker epoch) of each member, so that a member that has been gone since does not count (KIP-903).
+    # (node id, broker epoch) of each member, so that a member that was away since does not count (KIP-903).
     isr: tuple[tuple[int, int], ...]
 
 
@@ -33,7 +33,7 @@ class AlterPartitionResult(NamedTuple):
 
 
 class LostReplica(NamedTuple):
-    """A replica whose disk has failed, as its broker tells the controller (KIP-112)."""
+    """A replica whose disk has failed, in its broker's report to the controller (KIP-112)."""
 
     topic_id: TopicId
     partition: int

@@ -1,11 +1,11 @@
-"""Who is in sync, and what writers with acks=all are told. Pure.
+"""The rules of the in-sync set, and of acknowledgements with acks=all. Pure.
 
 Rules:
 - A member leaves the in-sync set when its end differs from the leader's and it has not been caught up for
   `replica.lag.time.max.ms`.
 - A follower joins when it has everything below the high watermark and everything from before the leader's epoch
   (KAFKA-7128), and when the broker that fetches is the registered one, and is not about to stop (KIP-841, KIP-903).
-- acks=all needs `min.insync.replicas` members before the append, and when it is acknowledged.
+- acks=all needs `min.insync.replicas` members before the append, and at its acknowledgement.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def find_lagging(
 
 
 def may_join(follower_end: int, high_watermark: int, epoch_start: int) -> bool:
-    """Whether the follower has all that a member must have. Eligibility of its broker is another question."""
+    """Whether the follower has all records that a member must have. Its broker's eligibility is another question."""
     return follower_end >= high_watermark and follower_end >= epoch_start
 
 
 def decide_acknowledgement(
     high_watermark: int, end_offset: int, in_sync_count: int, min_insync_replicas: int
 ) -> ErrorCode | None:
-    """What a writer that waits for all replicas is told; None as long as the writer has to wait."""
+    """The code for a writer that waits for all replicas; None as long as the writer has to wait."""
     if high_watermark < end_offset:
         return None
     if in_sync_count < min_insync_replicas:

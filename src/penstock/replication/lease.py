@@ -1,24 +1,24 @@
-"""For how long a leader may believe that it leads, by its own clock. Pure.
+"""The time for which a leader may believe that it leads, by its own clock. Pure.
 
-A leader that has lost the store's session does not hear of a successor. Followers do: who is elected, or learns of the
-election, stops fetching at the old epoch. So a leader goes on as long as it is sure of its session, or as long as every
-other member of its in-sync set keeps fetching at its epoch: then none of them leads. An outage of the store alone ends
-no leadership.
+A leader that has lost the store's session does not learn of a successor. Followers do: a follower that is elected, or
+learns of the election, stops fetching at the old epoch. So a leader continues as long as it is sure of its session, or
+as long as every other member of its in-sync set keeps fetching at its epoch: then none of them leads. An outage of the
+store alone ends no leadership.
 
-A leader that nobody can succeed stays: the only replica, or the only member of an in-sync set whose topic forbids
+A leader without a possible successor stays: the only replica, or the only member of an in-sync set whose topic forbids
 unclean elections.
 
-A lease is enough to write by, and not to answer from memory by: see `broker.partitions.confirmations`.
+A lease is enough for writes, and not for answers from memory: see `broker.partitions.confirmations`.
 
-The same rule lets a leader go on that has stopped, where it knows from when the others have followed at its epoch.
+The same rule lets a suspended leader continue, where it knows from which time on the others have followed at its epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-# How long an in-sync follower may be silent before a leader without a session gives up: three of its fetches, which
-# wait half a second each.
+# The time for which an in-sync follower may be silent before a leader without a session gives up: three of its fetches,
+# which wait half a second each.
 LEASE_MS = 2_000
 
 

@@ -1,7 +1,7 @@
-"""Which replica a consumer should read from (KIP-392). Pure.
+"""The replica that a consumer should read from (KIP-392). Pure.
 
-Only members of the in-sync set that hold the offset come into question (KAFKA-14372). Of those in the consumer's rack
-the leader wins; else the one with the highest end, then the one that was caught up last, then the highest id.
+Only members of the in-sync set that hold the offset qualify (KAFKA-14372). Among those in the consumer's rack the
+leader wins; otherwise the one with the highest end, then the one that was caught up last, then the highest id.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ReadCandidate(NamedTuple):
 def choose_read_replica(
     rack: str, leader: ReadCandidate, followers: Sequence[ReadCandidate], fetch_offset: int
 ) -> int | None:
-    """None when the consumer is right at the leader."""
+    """None when the consumer should read from the leader."""
     if not rack or leader.rack == rack:
         return None
     near = [

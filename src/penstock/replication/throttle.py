@@ -1,11 +1,11 @@
-"""How many bytes per second may move, and which replicas that concerns (KIP-73). Pure: the caller hands in the time.
+"""The rate limit of replication, and the throttled replicas (KIP-73). Pure: the caller passes the time.
 
 Rules (Kafka's `SimpleRate` and `ReplicationQuotaManager`):
-- Bytes are counted in windows. The rate is the sum of all windows by the time since the oldest began, at least one
-  window. A window begins with the first bytes after the one before, and is forgotten when all windows are over.
-- The quota is exceeded while the rate is above the limit. Whoever asks first and counts afterwards exceeds the limit
-  by one move at most, and makes progress however low the limit is: what was moved is forgotten some time.
-- A limit can be changed at any time. What was counted stays counted.
+- Bytes are counted in windows. The rate is the sum of all windows divided by the time since the oldest began, at least
+  one window. A window begins with the first bytes after the window before, and is forgotten when all windows are over.
+- The quota is exceeded while the rate is above the limit. A caller that checks first and counts afterwards exceeds the
+  limit by one move at most, and makes progress however low the limit is: moved bytes are forgotten some time.
+- A limit can be changed at any time. Counted bytes stay counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 from penstock.core.log_settings import NO_LIMIT
 
-WINDOW_COUNT = 11  # replication.quota.window.num: ten whole windows, and the one that is being filled
+WINDOW_COUNT = 11  # replication.quota.window.num: ten whole windows, and the current window
 WINDOW_MS = 1_000  # replication.quota.window.size.seconds
 
 _EVERY_PARTITION = range(2**31)
@@ -24,7 +24,7 @@ _NO_PARTITION: tuple[int, ...] = ()
 
 
 class RateLimiter:
-    """Ask `is_exceeded` or `room` before something is moved, and `note` it afterwards."""
+    """Check `is_exceeded` or `room` before a move, and call `note` afterwards."""
 
     __slots__ = ("_span_ms", "_total", "_window_ms", "_windows", "limit")
 
@@ -32,7 +32,8 @@ class RateLimiter:
         self.limit = limit  # bytes per second
         self._window_ms = window_ms
         self._span_ms = window_count * window_ms
-        self._windows: deque[tuple[int, int]] = deque()  # (begin, bytes), the oldest first: at most one more than asked
+        # (begin, bytes), the oldest first: at most one more than configured.
+        self._windows: deque[tuple[int, int]] = deque()
         self._total = 0
 
     def has_windows(self, window_count: int, window_ms: int) -> bool:
@@ -55,14 +56,14 @@ class RateLimiter:
         return self._total * 1000 > self.limit * self._elapsed_ms(now_ms)
 
     def room(self, now_ms: int) -> int:
-        """Bytes that can be moved now without exceeding the limit. There may be none although it is not exceeded."""
+        """The bytes that can move now without exceeding the limit. It may be 0 although the limit is not exceeded."""
         if self.limit == NO_LIMIT:
             return NO_LIMIT
         self._forget(now_ms)
         return max(self.limit * self._elapsed_ms(now_ms) // 1000 - self._total, 0)
 
     def free_at_ms(self, now_ms: int) -> int:
-        """From when on the limit is not exceeded any more, if nothing is moved meanwhile: now, or later."""
+        """The time from which on the limit is not exceeded any more, if nothing moves meanwhile: now, or later."""
         if not self.is_exceeded(now_ms):
             return now_ms
         total = self._total

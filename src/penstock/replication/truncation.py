@@ -1,8 +1,9 @@
-"""Where two logs part, by leader epochs alone (KIP-101, KIP-279, KIP-595). Pure.
+"""Finds where two logs diverge, by leader epochs alone (KIP-101, KIP-279, KIP-595). Pure.
 
-The follower says with each fetch which epoch its last record has. The leader answers the end of the largest epoch it
-knows that is not above that one. If the leader's end is lower, the follower has records that the leader does not have:
-the follower cuts its log, and asks again. An epoch that the follower does not know either is approached step by step.
+The follower sends the epoch of its last record with each fetch. The leader answers the end of the largest epoch it
+knows that is not above that epoch. If the leader's end is lower, the follower has records that the leader does not
+have: the follower truncates its log, and asks again. An epoch that the follower does not know either is approached step
+by step.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ def is_diverging(leaders: EpochEnd, last_fetched_epoch: int, fetch_offset: int) 
 
 
 def decide_truncation(leaders: EpochEnd, own: EpochEnd, own_end: int) -> int:
-    """The follower's side: where to cut. `own` is the end of the largest epoch here that is not above the leader's.
+    """The follower's side: the offset of the truncation. `own` is the end of the largest epoch here that is not above
+    the leader's.
 
-    Where the follower does not know the leader's epoch, it cuts to the end of the epoch below and asks again, since the
-    leader may not know that one.
+    Where the follower does not know the leader's epoch, it truncates to the end of the epoch below and asks again,
+    since the leader may not know that epoch.
     """
     if own.epoch == NO_LEADER_EPOCH:
         return min(leaders.end_offset, own_end)

@@ -9,19 +9,24 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.http.operations import JSON
 from penstock.http.routes import Endpoint, ErrorForm
 from penstock.rest.errors import RestError, of_exception
 
-JSON = "application/json"
 _encoder = msgspec.json.Encoder()
 encode_json = _encoder.encode
 
 
+class Error(msgspec.Struct):
+    error_code: int
+    message: str
+
+
 def _write_error(status: int, text: str) -> bytes:
-    return encode_json({"error_code": status, "message": text})
+    return encode_json(Error(status, text))
 
 
-# Of what the listener answers by itself: no such page, no login, too large a body.
+# The listener's own answers: no such page, no login, too large a body.
 ERRORS = ErrorForm(JSON, _write_error)
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -36,12 +41,12 @@ def no_content() -> Response:
 
 
 def refusal(error: RestError, media_type: str = JSON) -> Response:
-    return answer({"error_code": error.code, "message": error.message}, error.status, media_type)
+    return answer(Error(error.code, error.message), error.status, media_type)
 
 
 def answering(handler: Handler, error_type: str = JSON) -> Endpoint:
-    """The handler as an endpoint. What it raises is answered in JSON. What nobody foresaw goes on to the listener,
-    which logs it.
+    """Wraps the handler as an endpoint. Its exceptions are answered in JSON. Unforeseen errors go on to the listener,
+    which logs them.
     """
 
     async def endpoint(request: Request) -> Response:

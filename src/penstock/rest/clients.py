@@ -19,12 +19,12 @@ from penstock.http.authentication import Authenticator
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.http.callers.clients import CallerClients, ClientLimits
 from penstock.http.callers.delegation import DelegationTokens
-from penstock.http.running import SECRET_BYTES, login_by_brokers
-from penstock.rest.producing import Producer
+from penstock.http.service_process import SECRET_BYTES, login_by_brokers
+from penstock.rest.record_producer import Producer
 from penstock.rest.settings import RestSettings
 
 _CLIENT_ID = "penstock-rest"
-# A caller is told after so long that no broker can be reached. A broker that starts again takes less, as a rule.
+# The time after which a caller gets the error that no broker is reachable. A restarting broker takes less, as a rule.
 _PATIENCE_S = 5.0
 
 
@@ -51,7 +51,7 @@ Clients: TypeAlias = CallerClients[CallerBrokers]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who the brokers are shown for a caller, and how callers log in by that."""
+    """The credentials for the brokers on a caller's behalf, and the callers' logins by them."""
 
     clients: Clients
     own: Brokers  # with the proxy's own credentials
@@ -61,7 +61,7 @@ class Access:
     has_own_login: bool = True
 
     async def reach(self, timeout_s: float) -> None:
-        """Raises OSError and ApiError where no broker answers; without a login of its own, where none listens."""
+        """Raises OSError and ApiError where no broker answers; without a login of the proxy, where none listens."""
         if self.has_own_login:
             await self.own.metadata([], timeout_s=timeout_s)
             return
@@ -80,7 +80,7 @@ class Access:
 
 
 async def open_access(settings: RestSettings, random_bytes: Callable[[int], bytes]) -> Access:
-    """Connects to nobody yet. Raises ConfigError."""
+    """Makes no connection yet. Raises ConfigError."""
     try:
         servers = parse_servers(settings.text("bootstrap.servers"))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""What a caller is told when something fails: a status, a code of Confluent's, a sentence.
+"""The errors for callers: a status, a code of Confluent's, a sentence.
 
-Status and code are of one table: the first three digits of a code are its status. Everything that an endpoint may raise
-becomes a `RestError` here and nowhere else: errors of brokers, of connections, of the registry and of bodies.
+One table has status and code: the first three digits of a code are its status. Every exception of an endpoint becomes a
+`RestError` here and nowhere else: errors of brokers, of connections, of the registry and of bodies.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from penstock.client.connection import LoginRefusedError
 from penstock.http.callers.clients import NoBrokerLoginError, TooManyClientsError
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable, shorten_reason
+from penstock.rest.number_texts import reason_of
 
 # The codes of kafka-rest. Some numbers mean one thing in v2 and another in v3; both names stand here.
 BAD_REQUEST: Final = 40001
@@ -45,7 +46,7 @@ BROKER_UNAVAILABLE: Final = 50302
 
 
 class RestError(Exception):
-    """The request, or one record of it, is refused. A code is an HTTP status, or one of the table above."""
+    """The request, or one record of it, is refused. A code is an HTTP status, or a code of the table above."""
 
     def __init__(self, code: int, message: str, status: int | None = None) -> None:
         message = shorten_reason(message) or ""
@@ -65,7 +66,7 @@ _FORBIDDEN = frozenset(
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
     }
 )
-# What a caller asked for is wrong, and asking again would not help.
+# The caller's request is wrong, and a retry would not help.
 _BAD_REQUEST = frozenset(
     {
         ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -117,7 +118,7 @@ def of_api_error(error: ApiError) -> RestError:
 
 
 def of_exception(error: Exception) -> RestError | None:
-    """None for what is a mistake of ours: the listener logs it, counts it and answers 500."""
+    """None for a mistake of ours: the listener logs it, counts it and answers 500."""
     match error:
         case RestError():
             return error
@@ -130,9 +131,11 @@ def of_exception(error: Exception) -> RestError | None:
         case TooManyClientsError():
             return RestError(503, str(error))
         case msgspec.ValidationError():
-            return RestError(422, str(error))
+            return RestError(422, reason_of(error))
         case msgspec.DecodeError():
             return RestError(400, f"the body is no JSON: {error}")
+        case UnicodeDecodeError():  # of msgspec, for a text in a body
+            return RestError(400, "the body is no JSON: a text in it is no UTF-8")
         case RecursionError():  # of msgspec, for a body
             return RestError(400, "the body nests too deep")
         case TimeoutError():

@@ -1,7 +1,8 @@
-"""Whether the proxy can serve (`/healthz`, `/readyz`), whether it lives (`/livez`), and its numbers (`/metrics`).
+"""Health of the proxy: whether it can serve (`/healthz`, `/readyz`), whether it lives (`/livez`), and metrics
+(`/metrics`).
 
-Ready means that a broker answers. Strangers may ask, so the brokers are asked once at a time and once in a while,
-whoever asks and however often.
+Ready means that a broker answers. Strangers may ask, so the proxy asks the brokers one request at a time and once in a
+while, however many clients ask.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def health_routes(proxy: Proxy, name: str, metrics: HttpMetrics) -> list[Route]:
     numbers = (
         gauge("consumer_instances", "Consumer instances.", lambda: len(proxy.instances)),
         gauge("callers", "Clients of brokers that are kept for callers.", lambda: len(proxy.clients)),
-        gauge("reading_bytes", "Bytes of large bodies that are being read.", lambda: proxy.under_way.reading),
-        gauge("sending_bytes", "Bytes of bodies on their way to brokers.", lambda: proxy.under_way.sending),
+        gauge("reading_bytes", "Bytes of large bodies that are being read.", lambda: proxy.inflight_bytes.reading),
+        gauge("sending_bytes", "Bytes of bodies on their way to brokers.", lambda: proxy.inflight_bytes.sending),
         *http_numbers(name, metrics),
     )
     return [

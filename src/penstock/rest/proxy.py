@@ -1,4 +1,4 @@
-"""What every endpoint of the proxy is given: the clients of callers, payloads, limits, settings."""
+"""The context of every endpoint of the proxy: the clients of callers, payloads, limits, settings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.rest.clients import Access, CallerBrokers, Clients
 from penstock.rest.consumers.instances import Instances
 from penstock.rest.consumers.owners import Owners
 from penstock.rest.formats.payloads import Payloads
+from penstock.rest.inflight_bytes import InflightBytes
 from penstock.rest.rights import TopicRight
 from penstock.rest.settings import RestSettings
-from penstock.rest.under_way import BytesUnderWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Proxy:
     settings: RestSettings
     access: Access
     payloads: Payloads
-    under_way: BytesUnderWay
+    inflight_bytes: InflightBytes
     instances: Instances
     owners: Owners
 
@@ -33,7 +33,7 @@ class Proxy:
         return TopicRight(brokers, topic, may_choose_subject=not self.settings["penstock.http.broker.logins"])
 
     def base_url(self, request: Request) -> str:
-        """What callers reach this proxy by, without a slash at its end."""
+        """The address of this proxy for callers, without a trailing slash."""
         advertised = self.settings.text("advertised.listeners").partition(",")[0].strip().rstrip("/")
         if advertised:
             return advertised

@@ -1,10 +1,10 @@
-"""What a caller may do, asked before the proxy does something for the caller with a login of its own.
+"""Checks the caller's rights before the proxy acts for the caller with a login of its own.
 
-The registry knows the proxy alone, so a schema is registered with the proxy's rights. Rules:
-- Nothing is registered for a caller that may not write the topic: the brokers are asked, as the caller.
-- Where brokers know the callers, a text is registered under subjects of the topic alone. Under another one, which the
-  caller names or which is the record's name, it is looked up: it has to be there already. Where all callers have the
-  proxy's rights, they have them in the registry as well.
+The registry knows the proxy alone, so the proxy registers a schema with its own rights. Rules:
+- Nothing is registered for a caller that may not write the topic: the proxy asks the brokers, as the caller.
+- Where brokers know the callers, a text is registered under subjects of the topic alone. Under another subject, which
+  the caller names or which is the record's name, the text is looked up: it has to exist already. Where all callers have
+  the proxy's rights, they have them in the registry as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.security.acls.types import Operation
 
 @dataclass(frozen=True, slots=True)
 class TopicRight:
-    """Of one caller, on one topic."""
+    """The right of one caller on one topic."""
 
     brokers: CallerBrokers
     topic: str

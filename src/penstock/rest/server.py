@@ -1,4 +1,4 @@
-"""The REST proxy put together: settings, clients of brokers, routes of v2 and v3, one listener."""
+"""Assembles the REST proxy: settings, clients of brokers, routes of v2 and v3, one listener."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
-
-from starlette.requests import Request
-from starlette.responses import Response
 
 from penstock.client.brokers import LoginRefusedError
-from penstock.client.reaching.first_contact import wait_for_contact
+from penstock.client.routes.first_contact import wait_for_contact
 from penstock.core.clock import SystemClock
 from penstock.core.metrics.counters import HttpMetrics
 from penstock.http.auditing import LoggedAudit
 from penstock.http.limits import HttpLimits
-from penstock.http.routes import Route
-from penstock.http.running import ListenerSecurity, parse_listener
 from penstock.http.server import HttpServer
-from penstock.rest.answers import ERRORS, JSON, encode_json
+from penstock.http.service_process import ListenerSecurity, parse_listener
+from penstock.rest.answers import ERRORS
 from penstock.rest.clients import open_access
 from penstock.rest.consumers.instances import Instances
 from penstock.rest.consumers.owners import read_peers
 from penstock.rest.consumers.settings import InstanceLimits
 from penstock.rest.formats.payloads import Payloads
 from penstock.rest.health import health_routes
-from penstock.rest.openapi import DOCUMENT_PATH, make_document
+from penstock.rest.inflight_bytes import InflightBytes
 from penstock.rest.proxy import Proxy
 from penstock.rest.settings import RestSettings
-from penstock.rest.under_way import BytesUnderWay
 from penstock.security.audit.events import Auditor
 
 logger = logging.getLogger(__name__)
@@ -48,7 +42,7 @@ def limits_of(settings: RestSettings) -> HttpLimits:
 
 
 class RestServer:
-    """A `Service` of penstock.http.running."""
+    """A `Service` of penstock.http.service_process."""
 
     def __init__(
         self,
@@ -84,6 +78,8 @@ class RestServer:
 
     async def start(self) -> None:
         """Raises ConfigError, and OSError where the port is taken."""
+        from penstock.rest.table import routes
+
         settings = self._settings
         if settings.ignored:
             words = ", ".join(settings.ignored)
@@ -95,7 +91,7 @@ class RestServer:
             settings,
             access,
             await Payloads.open(settings.registry, settings.number("penstock.rest.max.encoded.bytes")),
-            BytesUnderWay(settings.number("penstock.rest.max.inflight.bytes")),
+            InflightBytes(settings.number("penstock.rest.max.inflight.bytes")),
             Instances(_instance_limits(settings), asyncio.get_running_loop().time),
             read_peers(settings.text("id"), settings["penstock.rest.peers"]),
         )
@@ -112,7 +108,7 @@ class RestServer:
         self._security.start()
 
     async def wait_ready(self) -> str:
-        """The proxy serves as soon as it listens: brokers that are away are told to each caller."""
+        """The proxy serves as soon as it listens: each caller gets the error for unreachable brokers."""
         failed = asyncio.Event()
         self._contact = contact = asyncio.create_task(self._reach(failed.set), name="first contact with brokers")
         waiting = asyncio.create_task(failed.wait())
@@ -152,23 +148,3 @@ def _instance_limits(settings: RestSettings) -> InstanceLimits:
         settings.number("penstock.rest.max.instances"),
         settings.number("penstock.rest.max.instances.per.client"),
     )
-
-
-def routes(proxy: Proxy) -> list[Route]:
-    from penstock.rest.v2.routes import routes as v2_routes
-    from penstock.rest.v3.routes import routes as v3_routes
-
-    document = encode_json(document_of_all())
-
-    async def get_document(request: Request) -> Response:
-        return Response(document, media_type=JSON)
-
-    return [*v2_routes(proxy), *v3_routes(proxy), Route(DOCUMENT_PATH, get_document)]
-
-
-def document_of_all() -> dict[str, Any]:
-    """The OpenAPI document of both versions."""
-    from penstock.rest.v2.routes import DESCRIBED
-    from penstock.rest.v3.routes import describe
-
-    return make_document("Penstock REST proxy", "3.0.0", [*DESCRIBED, *describe()])

@@ -1,8 +1,8 @@
 """The settings of the REST proxy, by Confluent's names: one table, from which the reference is written.
 
-`client.*` are settings of the client that speaks to the brokers, by Kafka's names; `admin.`, `consumer.` and
-`producer.` in front of what is about security mean the same. `schema.registry.*` are of the client of the registry.
-Keys of Confluent's proxy that have no meaning here are in `IGNORED`. Any other key is refused.
+`client.*` are settings of the client that speaks to the brokers, by Kafka's names; the prefixes `admin.`, `consumer.`
+and `producer.` of security settings mean the same. `schema.registry.*` are of the client of the registry. Keys of
+Confluent's proxy without a meaning here are in `IGNORED`. Any other key is refused.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ SECTIONS: Final[tuple[tuple[str, tuple[ConfigKey, ...]], ...]] = (
 )
 REST_KEYS: Final = tuple(key for _, keys in SECTIONS for key in keys)
 
-# Settings of kafka-rest that have no meaning here: accepted, so that its files can be used.
+# Settings of kafka-rest without a meaning here: accepted, so that its files can be used.
 IGNORED: Final = frozenset(
     {
         "access.control.allow.methods", "access.control.allow.origin", "api.v2.enable", "api.v3.enable",
@@ -289,7 +289,7 @@ class RestSettings(Settings):
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RestSettings:
-        """Raises ConfigError for a key that nobody knows, and for values that make no sense."""
+        """Raises ConfigError for an unknown key, and for invalid values."""
         given = {name: text for name, text in properties.items() if name not in IGNORED}
         settings = cls.parse((*HTTP_KEYS, *REST_KEYS), given, (_CLIENT, _REGISTRY, *_OF_CLIENTS))
         settings.ignored = tuple(sorted(IGNORED.intersection(properties)))
@@ -307,7 +307,7 @@ class RestSettings(Settings):
 
     @property
     def client(self) -> dict[str, str]:
-        """Of the client that speaks to the brokers, by Kafka's names."""
+        """The settings of the client that speaks to the brokers, by Kafka's names."""
         found: dict[str, str] = {}
         for prefix in _OF_CLIENTS:
             kind = prefix.partition(".")[2]
@@ -316,5 +316,5 @@ class RestSettings(Settings):
 
     @property
     def registry(self) -> dict[str, str]:
-        """Of the client of the registry; the names as they were given."""
+        """The settings of the registry's client; the names are unchanged."""
         return {f"{_REGISTRY}{name}": text for name, text in self.under(_REGISTRY).items()}

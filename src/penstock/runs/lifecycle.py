@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from penstock.runs.records import ENDED, Acknowledgement, Command, Outcome, State, Verb
+from penstock.runs.records import ENDED, Acknowledgement, Command, CommandOutcome, State, Verb
 
 
 class Fact(enum.Enum):
@@ -44,9 +44,9 @@ class Action(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class LifecycleDecision:
     state: State
-    outcome: Outcome
+    outcome: CommandOutcome
     text: str
     action: Action | None = None
 
@@ -55,37 +55,37 @@ Event: TypeAlias = "Verb | Fact"
 
 _STARTING, _RUNNING, _PAUSING, _PAUSED = State.STARTING, State.RUNNING, State.PAUSING, State.PAUSED
 _RESTARTING, _STOPPING, _STOPPED, _FAILED = State.RESTARTING, State.STOPPING, State.STOPPED, State.FAILED
-_ACCEPTED, _DONE, _REFUSED = Outcome.ACCEPTED, Outcome.DONE, Outcome.REFUSED
+_ACCEPTED, _DONE, _REFUSED = CommandOutcome.ACCEPTED, CommandOutcome.DONE, CommandOutcome.REFUSED
 
 # By command and state. A pair that is missing is refused, with the state as the reason.
-_COMMANDS: Final[dict[Verb, dict[State, Decision]]] = {
+_COMMANDS: Final[dict[Verb, dict[State, LifecycleDecision]]] = {
     Verb.PAUSE: {
-        _STARTING: Decision(_PAUSING, _ACCEPTED, "it will not begin a batch", Action.HOLD),
-        _RUNNING: Decision(_PAUSING, _ACCEPTED, "it finishes the batch under way", Action.HOLD),
-        _PAUSING: Decision(_PAUSING, _ACCEPTED, "it was being paused already"),
-        _PAUSED: Decision(_PAUSED, _DONE, "it was paused already"),
+        _STARTING: LifecycleDecision(_PAUSING, _ACCEPTED, "it will not begin a batch", Action.HOLD),
+        _RUNNING: LifecycleDecision(_PAUSING, _ACCEPTED, "it finishes the batch under way", Action.HOLD),
+        _PAUSING: LifecycleDecision(_PAUSING, _ACCEPTED, "it was being paused already"),
+        _PAUSED: LifecycleDecision(_PAUSED, _DONE, "it was paused already"),
     },
     Verb.RESUME: {
-        _STARTING: Decision(_STARTING, _DONE, "it was not paused"),
-        _RUNNING: Decision(_RUNNING, _DONE, "it was not paused"),
-        _PAUSING: Decision(_RUNNING, _DONE, "it goes on", Action.RELEASE),
-        _PAUSED: Decision(_RUNNING, _DONE, "it goes on", Action.RELEASE),
-        _RESTARTING: Decision(_RESTARTING, _DONE, "it was not paused"),
+        _STARTING: LifecycleDecision(_STARTING, _DONE, "it was not paused"),
+        _RUNNING: LifecycleDecision(_RUNNING, _DONE, "it was not paused"),
+        _PAUSING: LifecycleDecision(_RUNNING, _DONE, "it goes on", Action.RELEASE),
+        _PAUSED: LifecycleDecision(_RUNNING, _DONE, "it goes on", Action.RELEASE),
+        _RESTARTING: LifecycleDecision(_RESTARTING, _DONE, "it was not paused"),
     },
     Verb.STOP: {
-        _STARTING: Decision(_STOPPING, _ACCEPTED, "it stops when it has started", Action.STOP),
-        _RUNNING: Decision(_STOPPING, _ACCEPTED, "it finishes the batch under way", Action.STOP),
-        _PAUSING: Decision(_STOPPING, _ACCEPTED, "it finishes the batch under way", Action.STOP),
-        _PAUSED: Decision(_STOPPING, _ACCEPTED, "it stops", Action.STOP),
-        _RESTARTING: Decision(_STOPPING, _ACCEPTED, "it stops instead of starting anew", Action.STOP),
-        _STOPPING: Decision(_STOPPING, _ACCEPTED, "it was being stopped already"),
-        _STOPPED: Decision(_STOPPED, _DONE, "it had stopped already"),
+        _STARTING: LifecycleDecision(_STOPPING, _ACCEPTED, "it stops when it has started", Action.STOP),
+        _RUNNING: LifecycleDecision(_STOPPING, _ACCEPTED, "it finishes the batch under way", Action.STOP),
+        _PAUSING: LifecycleDecision(_STOPPING, _ACCEPTED, "it finishes the batch under way", Action.STOP),
+        _PAUSED: LifecycleDecision(_STOPPING, _ACCEPTED, "it stops", Action.STOP),
+        _RESTARTING: LifecycleDecision(_STOPPING, _ACCEPTED, "it stops instead of starting anew", Action.STOP),
+        _STOPPING: LifecycleDecision(_STOPPING, _ACCEPTED, "it was being stopped already"),
+        _STOPPED: LifecycleDecision(_STOPPED, _DONE, "it had stopped already"),
     },
     Verb.RESTART: {
-        _RUNNING: Decision(_RESTARTING, _ACCEPTED, "it finishes the batch under way", Action.RESTART),
-        _PAUSING: Decision(_RESTARTING, _ACCEPTED, "it finishes the batch under way", Action.RESTART),
-        _PAUSED: Decision(_RESTARTING, _ACCEPTED, "it starts anew", Action.RESTART),
-        _RESTARTING: Decision(_RESTARTING, _ACCEPTED, "it was being restarted already"),
+        _RUNNING: LifecycleDecision(_RESTARTING, _ACCEPTED, "it finishes the batch under way", Action.RESTART),
+        _PAUSING: LifecycleDecision(_RESTARTING, _ACCEPTED, "it finishes the batch under way", Action.RESTART),
+        _PAUSED: LifecycleDecision(_RESTARTING, _ACCEPTED, "it starts anew", Action.RESTART),
+        _RESTARTING: LifecycleDecision(_RESTARTING, _ACCEPTED, "it was being restarted already"),
     },
 }  # fmt: skip
 
@@ -109,12 +109,12 @@ _DONE_TEXTS: Final = {
 }
 
 
-def decide_command(state: State, verb: Verb) -> Decision:
+def decide_command(state: State, verb: Verb) -> LifecycleDecision:
     decision = _COMMANDS[verb].get(state)
     if decision is not None:
         return decision
     reason = f"it has {state} already" if state in ENDED else f"it is {state}"
-    return Decision(state, _REFUSED, reason)
+    return LifecycleDecision(state, _REFUSED, reason)
 
 
 def decide_fact(state: State, fact: Fact) -> State:
@@ -149,4 +149,4 @@ def _settle_one(acknowledgement: Acknowledgement, state: State, error: str, now_
     if state is _GOALS[verb]:
         return replace(acknowledgement, outcome=_DONE, text=_DONE_TEXTS[verb], at_ms=now_ms)
     text = f"the run is {state}" if state not in ENDED else f"the run has {state}{': ' + error if error else ''}"
-    return replace(acknowledgement, outcome=Outcome.OVERTAKEN, text=text, at_ms=now_ms)
+    return replace(acknowledgement, outcome=CommandOutcome.OVERTAKEN, text=text, at_ms=now_ms)

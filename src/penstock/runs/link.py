@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.runs.overview import Overview
 from penstock.runs.reader import CONSUMER_SETTINGS, RunsReader, find_partitions
 from penstock.runs.records import Command, Ignored, decode_command

@@ -17,7 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.client.retries import SYSTEM_CHANCE
 from penstock.core.clock import Clock, SystemClock
+from penstock.core.time.backoff import Backoff, Pauses
 from penstock.runs.lifecycle import is_for
 from penstock.runs.link import Link, LinkError
 from penstock.runs.overview import DEFAULT_LOST_AFTER_MS, plan_forgetting
@@ -31,8 +33,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT_MS: Final = 3000
 # A change is published within this time, and a command obeyed at once: the wait ends with its record.
 _TICK_S: Final = 0.1
-_FIRST_RETRY_S: Final = 1.0
-_LONGEST_RETRY_S: Final = 30.0
+_BACKOFF: Final = Backoff(1.0, 30.0)
 # The last record of a run is worth waiting for; a broker that is gone is not worth more.
 _LAST_RECORD_S: Final = 3.0
 # Above what the thread may be busy with when the run ends: a connection under way, reading, the last record.
@@ -114,15 +115,14 @@ class RunPublisher:
 
     def _connect(self) -> bool:
         """Whether the topics can be used before the run ends."""
-        pause_s = _FIRST_RETRY_S
+        pauses = Pauses(_BACKOFF, SYSTEM_CHANCE)
         while True:
             try:
                 self._link.connect()
             except LinkError as error:
                 self._tell(str(error))
-                if error.is_final or self._closing.wait(pause_s):
+                if error.is_final or self._closing.wait(pauses.next_s()):
                     return False
-                pause_s = min(2 * pause_s, _LONGEST_RETRY_S)
             else:
                 self._tell("")
                 return True

@@ -54,7 +54,7 @@ class Verb(enum.StrEnum):
     RESTART = "restart"
 
 
-class Outcome(enum.StrEnum):
+class CommandOutcome(enum.StrEnum):
     ACCEPTED = "accepted"  # under way; a later record says how it ended
     DONE = "done"
     REFUSED = "refused"
@@ -68,7 +68,7 @@ class Acknowledgement:
 
     command: str  # the command's id
     verb: Verb
-    outcome: Outcome
+    outcome: CommandOutcome
     text: str
     by: str
     at_ms: int
@@ -112,7 +112,7 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class GraphNode:
     id: str
     kind: str  # source, combine, step, branch, sink or dead-letters
     label: str
@@ -122,7 +122,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Graph:
     run: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[GraphNode, ...]
     edges: tuple[tuple[str, str], ...]  # node ids
 
 
@@ -271,7 +271,7 @@ def _read_acknowledgement(document: Mapping[str, Any]) -> Acknowledgement:
     return Acknowledgement(
         command=_text(document["command"]),
         verb=Verb(document["verb"]),
-        outcome=Outcome(document["outcome"]),
+        outcome=CommandOutcome(document["outcome"]),
         text=_text(document.get("text", "")),
         by=_text(document.get("by", "")),
         at_ms=int(document.get("at_ms", 0)),
@@ -280,7 +280,7 @@ def _read_acknowledgement(document: Mapping[str, Any]) -> Acknowledgement:
 
 def _read_graph(document: Mapping[str, Any]) -> Graph:
     nodes = tuple(
-        Node(_text(each["id"]), _text(each["kind"]), _text(each["label"]), _text(each.get("part", "")))
+        GraphNode(_text(each["id"]), _text(each["kind"]), _text(each["label"]), _text(each.get("part", "")))
         for each in document["nodes"]
     )
     return Graph(_text(document["run"]), nodes, tuple((_text(first), _text(then)) for first, then in document["edges"]))

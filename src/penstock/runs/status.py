@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from penstock.core.clock import Clock
-from penstock.runs.lifecycle import Action, Decision, Fact, decide_command, decide_fact, expiry_of, settle
-from penstock.runs.records import ENDED, MAX_TEXT, Acknowledgement, Command, Outcome, State, Verb, shorten
+from penstock.runs.lifecycle import Action, Fact, LifecycleDecision, decide_command, decide_fact, expiry_of, settle
+from penstock.runs.records import ENDED, MAX_TEXT, Acknowledgement, Command, CommandOutcome, State, Verb, shorten
 
 # Whoever waits for an acknowledgement reads every record, so a few are enough; they are part of every heartbeat.
 ACKNOWLEDGEMENTS_KEPT = 8
@@ -61,7 +61,7 @@ class RunStatus:
     def is_ended(self) -> bool:
         return self._view.state in ENDED
 
-    def ask(self, verb: Verb) -> Decision:
+    def ask(self, verb: Verb) -> LifecycleDecision:
         """A command from within the process."""
         with self._lock:
             decision = self._decide(verb)
@@ -69,7 +69,7 @@ class RunStatus:
             self._act(decision)
         return decision
 
-    def obey(self, command: Command, age_ms: int) -> Decision | None:
+    def obey(self, command: Command, age_ms: int) -> LifecycleDecision | None:
         """A command from the topic. None: it came before."""
         with self._lock:
             if command.id in self._commands:
@@ -77,7 +77,9 @@ class RunStatus:
             self._commands.append(command.id)
             expiry = expiry_of(command, age_ms)
             state = self._view.state
-            decision = Decision(state, Outcome.EXPIRED, expiry) if expiry else self._decide(command.verb)
+            decision = (
+                LifecycleDecision(state, CommandOutcome.EXPIRED, expiry) if expiry else self._decide(command.verb)
+            )
             answer = Acknowledgement(
                 command.id, command.verb, decision.outcome, decision.text, command.by, self._clock.now_ms()
             )
@@ -85,9 +87,9 @@ class RunStatus:
             self._act(decision)
         return decision
 
-    def _decide(self, verb: Verb) -> Decision:
+    def _decide(self, verb: Verb) -> LifecycleDecision:
         if verb in self._refusals and not self.is_ended:
-            return Decision(self._view.state, Outcome.REFUSED, self._refusals[verb])
+            return LifecycleDecision(self._view.state, CommandOutcome.REFUSED, self._refusals[verb])
         return decide_command(self._view.state, verb)
 
     def note(self, fact: Fact, error: str = "") -> None:
@@ -115,6 +117,6 @@ class RunStatus:
             self._view = changed
             self._changes += 1
 
-    def _act(self, decision: Decision) -> None:
+    def _act(self, decision: LifecycleDecision) -> None:
         if decision.action is not None:
             self._actions[decision.action]()

@@ -1,1 +1,3 @@
-"""Schemas of three formats: parsed, printed, normalised, told apart, compared. No I/O, no asyncio, no network."""
+"""Schemas of three formats: parses, prints, normalises, distinguishes and compares them. No I/O, no asyncio, no
+network.
+"""

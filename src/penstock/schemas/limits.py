@@ -25,8 +25,11 @@ class Limits:
     # Pairs of types that a comparison looks at: about a second of work.
     comparisons: int = 100_000
     # Types within types that a comparison goes down. Names allow far deeper nesting than the brackets of the text do.
+    # Each takes twelve of Python's frames.
     depth: int = 64
-    # What does not fit is listed up to here: an answer with ten thousand messages helps nobody.
+    # The same for Avro, with five frames each: a record in a union counts thrice, and a text can nest 32 of them.
+    avro_depth: int = 128
+    # What does not fit is listed up to here: an answer with ten thousand messages is of no use.
     differences: int = 500
 
 
@@ -59,10 +62,10 @@ TOO_FAR_APART = (
 class Budget:
     """The work that one comparison may do: each step is paid for, and a spent budget is an error."""
 
-    def __init__(self, limits: Limits, refusal: str = TOO_LARGE) -> None:
+    def __init__(self, limits: Limits, refusal: str = TOO_LARGE, deepest: int | None = None) -> None:
         self._refusal = refusal
         self._left = limits.comparisons
-        self._deepest = limits.depth
+        self._deepest = limits.depth if deepest is None else deepest
         self._depth = 0
 
     def spend(self, steps: int = 1) -> None:

@@ -1,1 +1,1 @@
-"""Who may connect, what they may do, how much, and who did it: decisions and formats. No I/O, no asyncio."""
+"""Authentication, authorization, quotas and audit: decisions and formats. No I/O, no asyncio."""

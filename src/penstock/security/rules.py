@@ -34,7 +34,7 @@ class Reason(enum.Enum):
     NO_MATCHING_ACL = "no matching ACL"
 
 
-class Decision(NamedTuple):
+class AccessDecision(NamedTuple):
     is_allowed: bool
     reason: Reason
     rule: str  # in words, for people and for the audit trail
@@ -42,10 +42,10 @@ class Decision(NamedTuple):
     valid_until_ms: int | None = None
 
 
-_SUPER_USER = Decision(True, Reason.SUPER_USER, Reason.SUPER_USER.value)
-_OPEN = Decision(True, Reason.NO_ACL, "no ACL, and allow.everyone.if.no.acl.found is true")
-_CLOSED = Decision(False, Reason.NO_ACL, Reason.NO_ACL.value)
-_NO_MATCH = Decision(False, Reason.NO_MATCHING_ACL, Reason.NO_MATCHING_ACL.value)
+_SUPER_USER = AccessDecision(True, Reason.SUPER_USER, Reason.SUPER_USER.value)
+_OPEN = AccessDecision(True, Reason.NO_ACL, "no ACL, and allow.everyone.if.no.acl.found is true")
+_CLOSED = AccessDecision(False, Reason.NO_ACL, Reason.NO_ACL.value)
+_NO_MATCH = AccessDecision(False, Reason.NO_MATCHING_ACL, Reason.NO_MATCHING_ACL.value)
 
 # A name that stands for any resource of a type, as in Kafka: a super user is one whatever is denied by name.
 _ANY_NAME = "hardcode"
@@ -59,7 +59,7 @@ class Rules(NamedTuple):
     super_users: frozenset[str] = frozenset()  # `User:admin`
     is_open_without_acls: bool = False
 
-    def decide(self, asked: Asked, tags: Iterable[str] = (), now_ms: int = 0) -> Decision:
+    def decide(self, asked: Asked, tags: Iterable[str] = (), now_ms: int = 0) -> AccessDecision:
         """`tags` are those of the topic, where the resource is one.
 
         Costs about 10 us with 10,000 ACLs: a dictionary is asked for each length of a prefix that there is. Measured by
@@ -69,19 +69,19 @@ class Rules(NamedTuple):
             return _SUPER_USER
         denying, allowing, valid_until_ms = self.policies.find(asked, tags, now_ms) if tags else (None, None, None)
         if denying is not None:
-            return Decision(False, Reason.POLICY, str(denying), valid_until_ms)
+            return AccessDecision(False, Reason.POLICY, str(denying), valid_until_ms)
         acl, has_acls = self.acls.find(asked)
         if acl is not None and (acl.is_deny or allowing is None):
-            return Decision(not acl.is_deny, Reason.ACL, str(acl), valid_until_ms)
+            return AccessDecision(not acl.is_deny, Reason.ACL, str(acl), valid_until_ms)
         if allowing is not None:
-            return Decision(True, Reason.POLICY, str(allowing), valid_until_ms)
+            return AccessDecision(True, Reason.POLICY, str(allowing), valid_until_ms)
         if has_acls:
             return _NO_MATCH._replace(valid_until_ms=valid_until_ms)
         return (_OPEN if self.is_open_without_acls else _CLOSED)._replace(valid_until_ms=valid_until_ms)
 
     def decide_anywhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType, now_ms: int = 0
-    ) -> Decision:
+    ) -> AccessDecision:
         """Whether there may be a resource of this type on which the operation is allowed (KIP-679).
 
         A DENY of all names refuses. An ALLOW counts unless a DENY covers all that it allows. Nothing is implied here: a
@@ -93,12 +93,12 @@ class Rules(NamedTuple):
             return decision
         allowing, denying = self.acls.find_anywhere(asked)
         if denying is not None:
-            return Decision(False, Reason.ACL, str(denying))
+            return AccessDecision(False, Reason.ACL, str(denying))
         if allowing is not None:
-            return Decision(True, Reason.ACL, str(allowing))
+            return AccessDecision(True, Reason.ACL, str(allowing))
         policy = self.policies.find_allowing(asked, now_ms) if kind is ResourceType.TOPIC else None
         if policy is not None:
-            return Decision(True, Reason.POLICY, str(policy))
+            return AccessDecision(True, Reason.POLICY, str(policy))
         return _NO_MATCH._replace(rule=f"no ACL allows {camel_case(operation)} on any {camel_case(kind)}")
 
 

@@ -13,11 +13,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client.registry import NewSchema, RegisteredSchema, RegistryClient, SchemaReference
+from penstock.client.registry import (
+    NewSchema,
+    RegisteredSchema,
+    RegistryAnswerError,
+    RegistryClient,
+    SchemaReference,
+)
 from penstock.core.bounded_cache import BoundedCache
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.codec import MOST_BYTES, Codec
-from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.compilation import CodecOptions, compile_codec
 from penstock.serdes.errors import ChoiceError, TooLargeError
 from penstock.serdes.framing import Frame, Headers, header_name, header_value, prefix, read_frame
 from penstock.serdes.subjects import Strategy, subject_for
@@ -27,6 +33,10 @@ from penstock.serdes.views import Kept, NotKeptError, View
 _MOST_CODECS = 500
 _MOST_TEXT_BYTES = 16 << 20
 _ENTRY_BYTES = 2_000
+# A registry's code for a text that is no schema.
+_INVALID_SCHEMA = 42201
+# Of a verdict: a registry has one for each field and version.
+_MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +133,45 @@ class Serializers:
             return self._encoder(self._kept, topic, is_key, choice)
         except NotKeptError:
             return None
+
+    def draft(self, topic: str, is_key: bool, choice: SchemaChoice) -> Encoder:
+        """Of a text that is not registered for it, and that the registry would take as far as it tells. What it writes
+        names no schema, and tells whether values fit the text. Raises SerdesError and RegistryClientError.
+        """
+        _check(choice)
+        assert choice.text is not None
+        new = NewSchema(choice.text, (choice.schema_type or SchemaType.AVRO).value, choice.references)
+        codec = self._codec(self._registry, new, choice.subject)
+        self._refuse_unfit(self._subject(self._registry, topic, is_key, choice, codec), new, choice.normalize)
+        before = prefix(0) + codec.indexes(choice.message)
+        return Encoder(RegisteredSchema(new, id=0), choice.subject, is_key, codec, choice.message, before)
+
+    def _refuse_unfit(self, subject: str, new: NewSchema, normalize: bool) -> None:
+        """A text that is there already is fit, even if it could not come after those that came after it. A registry
+        that gives no verdict is asked again by the registration.
+        """
+        try:
+            if self._is_there(subject, new, normalize):
+                return
+            verdict = self._registry.administration.check(subject, new, normalize=normalize)
+        except RegistryAnswerError as error:
+            if error.code == _INVALID_SCHEMA:
+                raise
+            return
+        if not verdict.is_compatible:
+            reasons = ", ".join(verdict.messages[:_MOST_REASONS])
+            text = f"the schema is incompatible with an earlier one of the subject {subject}: {reasons}"
+            raise RegistryAnswerError(409, 409, text)
+
+    def _is_there(self, subject: str, new: NewSchema, normalize: bool) -> bool:
+        """Kept for a while, and asked once for all callers, unlike a verdict."""
+        try:
+            self._registry.lookup(subject, new, normalize=normalize)
+        except RegistryAnswerError as error:
+            if error.is_not_found:
+                return False
+            raise
+        return True
 
     def decode(self, topic: str, is_key: bool, data: bytes, headers: Headers = ()) -> Decoded:
         """Raises SerdesError and RegistryClientError."""

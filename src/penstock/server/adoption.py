@@ -29,7 +29,7 @@ from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.controller.takeover import change_from_outside
 from penstock.cluster.decisions.adoption import AdoptionError, Newcomer, decide_adoption, is_adopted
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.loading import load_image
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.login_secret import read_login_secret
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Node, Store, StoreError, StoreErrorKind, parent_of
@@ -63,12 +63,12 @@ _CARRIED = {
     },
     "/brokers": {"ids", "seqid", "topics"},
     "/cluster": {"id"},
-    "/config": {"brokers", "clients", "groups", "ips", "topics", "users"},
+    "/config": {"brokers", "clients", "groups", "ips", "tags", "topics", "users"},
     "/penstock": {"adoption", "brokers", "log", "login_secret", "picture", "policies", "snapshots"},
 }
 
 
-class Step(enum.Enum):
+class AdoptionStep(enum.Enum):
     CHECKED = "nothing stands in the way"
     MARKED = "no broker starts on the directory until this is done"
     FOUNDED = "the cluster is there"
@@ -94,7 +94,7 @@ class Adoption:
         paths: Sequence[Path],
         open_cluster: Callable[[], Awaitable[Store]],
         clock: Clock,
-        reached: Callable[[Step], None],
+        reached: Callable[[AdoptionStep], None],
         *,
         node_id: int | None = None,
     ) -> None:
@@ -122,10 +122,10 @@ class Adoption:
                 if after != identity:
                     self._files.write_atomically(path / names.META_PROPERTIES, encode_meta_properties(after))
                 self._files.unlink(path / names.METADATA_NUMBER)  # the cluster counts for itself
-            self._reached(Step.DIRECTORIES)
+            self._reached(AdoptionStep.DIRECTORIES)
             self._files.rename(home / METADATA_FILE, home / ADOPTED_FILE)
             self._files.sync_directory(home)
-            self._reached(Step.FINISHED)
+            self._reached(AdoptionStep.FINISHED)
         return adopted
 
     # ---------------------------------------------------------------------------------------- the directories
@@ -209,17 +209,17 @@ class Adoption:
         if not is_made:
             await _check(cluster, newcomer)
             await _check_producer_ids(own, cluster, is_marked=mark is not None, node_id=newcomer.node_id)
-        self._reached(Step.CHECKED)
+        self._reached(AdoptionStep.CHECKED)
         if mark is None:
             await own.ensure_path(parent_of(znodes.ADOPTION))
             data = znodes.encode_adoption(AdoptionMark(cluster_id, newcomer.node_id))
             await own.create(znodes.ADOPTION, data)
-        self._reached(Step.MARKED)
+        self._reached(AdoptionStep.MARKED)
         await _found(cluster, newcomer.node_id, cluster_id)
         await _carry_login_secret(own, cluster)
-        self._reached(Step.FOUNDED)
+        self._reached(AdoptionStep.FOUNDED)
         await _raise_producer_ids(own, cluster, newcomer.node_id)
-        self._reached(Step.PRODUCER_IDS)
+        self._reached(AdoptionStep.PRODUCER_IDS)
         if is_made:
             image = await load_image(cluster)
         else:
@@ -230,7 +230,7 @@ class Adoption:
                 self._clock.now_ms(),
                 can_take_steps=False,  # a topic of the node's in the cluster says that all of them are there
             )
-        self._reached(Step.METADATA)
+        self._reached(AdoptionStep.METADATA)
         return _count(image, newcomer.node_id)
 
 
@@ -331,7 +331,7 @@ async def _registered(cluster: Store) -> set[int]:
 
 
 async def _check(cluster: Store, newcomer: Newcomer) -> None:
-    """Without taking the office: a refusal disturbs nobody."""
+    """Without becoming the controller: a refusal disturbs no broker."""
     if await _cluster_id(cluster) is None:
         return
     decide_adoption(await load_image(cluster), newcomer, await _registered(cluster))

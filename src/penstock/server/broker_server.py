@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from penstock.broker.apis import APIS
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import ApiTable, Dispatcher
-from penstock.broker.following import Following
+from penstock.broker.image_applier import ImageApplier
 from penstock.broker.metadata_answers import MetadataAnswers
-from penstock.broker.peers.asking import Ask
+from penstock.broker.peers.peer_requests import Ask, no_peers
 from penstock.broker.slices import Slices
 from penstock.broker.upkeep.housekeeping import Housekeeping
 from penstock.client.security import ClientSecurity
@@ -38,22 +38,22 @@ from penstock.log.storage.files import Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES
 from penstock.protocol.errors import ErrorCode
 from penstock.security.audit.events import NO_AUDIT
-from penstock.server.assembling import Surroundings, assemble, introduce, make_logins
+from penstock.server.assembly import Surroundings, assemble, introduce, make_logins
 from penstock.server.descriptors import own_shares
 from penstock.server.disks import examine_disks, read_clean_epoch
 from penstock.server.encryption import Encryption
-from penstock.server.limiting import Limiting, backlog_bounds, connection_bounds, connection_limits
+from penstock.server.limits import Limiting, backlog_bounds, connection_bounds, connection_limits
 from penstock.server.monitoring.gauges import register_cleaner_gauges, register_gauges
 from penstock.server.monitoring.health import Health, examine
 from penstock.server.net.admission import Admission
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.listener import TcpListener
-from penstock.server.stores import open_store
+from penstock.server.stores import open_store, read_owner
 
-if TYPE_CHECKING:  # a broker that is alone does without
+if TYPE_CHECKING:  # a standalone broker does not load these
     from penstock.broker.auditing.trail import AuditTrail
+    from penstock.broker.cluster_links import ClusterLinks, Wires
     from penstock.broker.login.gate import LoginGate
-    from penstock.broker.neighbours import Neighbours, Wires
 
 logger = logging.getLogger("penstock.server")
 
@@ -67,11 +67,11 @@ class BrokerServer:
         store: Store,
         listeners: Sequence[TcpListener],
         housekeeping: Housekeeping,
-        neighbours: Neighbours | None,
+        cluster_links: ClusterLinks | None,
     ) -> None:
         self.broker = broker
         self.dispatcher = Dispatcher(broker, _served(broker), broker.metrics.requests, broker.slices)
-        self._neighbours = neighbours
+        self._cluster_links = cluster_links
         broker.handle_forwarded = self.dispatcher.handle_forwarded
         self._store = store
         self._listeners = listeners
@@ -140,8 +140,9 @@ class BrokerServer:
         other brokers, where not by the wires.
         """
         choices = Choices(surroundings.chance, lambda: new_topic_id(surroundings.chance.randbytes))
+        owner = read_owner(config.log_directories, surroundings.files)
         metadata = await Metadata.load(
-            store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller
+            store, config, choices=choices, levels=surroundings.levels, metrics=metrics.controller, owner=owner
         )
         logins = await make_logins(metadata, store, metrics, surroundings)
         # Opening the logs takes the marks away.
@@ -160,21 +161,23 @@ class BrokerServer:
             slices = Slices(surroundings.stopwatch.passed)
             wires = surroundings.wires
             answers = MetadataAnswers()
-            neighbours = None
+            cluster_links = None
             if wires is not None:
-                from penstock.broker.neighbours import Neighbours
+                from penstock.broker.cluster_links import ClusterLinks
 
-                neighbours = Neighbours(metadata, wires, surroundings.chance, slices, suspected=answers.forget)
-                ask = ask or neighbours.peers.ask
-            broker = assemble(metadata, directories, metrics, surroundings, slices, ask)
+                cluster_links = ClusterLinks(
+                    metadata, wires, surroundings.chance.random, slices, suspected=answers.forget
+                )
+                ask = ask or cluster_links.peers.ask
+            broker = assemble(metadata, directories, metrics, surroundings, slices, ask or no_peers)
             broker.metadata_answers = answers
             if logins is not None:
                 broker.logins, logins.auditor = logins, broker.auditor
             broker.partitions.has_lost_directory = found.has_lost_directory
-            if neighbours is not None:
-                introduce(broker, neighbours)
+            if cluster_links is not None:
+                introduce(broker, cluster_links)
             housekeeping = Housekeeping(broker, surroundings.stopwatch, surroundings.cleaner)
-            server = cls(broker, store, listeners, housekeeping, neighbours)
+            server = cls(broker, store, listeners, housekeeping, cluster_links)
             server._connect()
             await server._begin_trail(surroundings.files)
         except BaseException:
@@ -186,18 +189,18 @@ class BrokerServer:
         """Ties the parts that must know of each other: sockets to dispatch, gauges to parts, metadata to the broker."""
         broker = self.broker
         register_gauges(broker, self._listeners)
-        if self._neighbours is not None:
+        if self._cluster_links is not None:
             from penstock.server.monitoring.cluster_gauges import register_cluster_gauges
 
-            register_cluster_gauges(broker, self._neighbours, self._store)
+            register_cluster_gauges(broker, self._cluster_links, self._store)
         register_cleaner_gauges(broker, self.housekeeping.compaction)
-        Following(broker, self._follow_config, self._neighbours).start()
+        ImageApplier(broker, self._follow_config, self._cluster_links).start()
         self.limiting.start(self._gates())
         broker.moves.resume()
 
     async def _begin_trail(self, files: Files) -> None:
         if self.broker.auditor is not NO_AUDIT:
-            from penstock.broker.auditing.opening import start_trail
+            from penstock.broker.auditing.audit_trail import start_trail
             from penstock.broker.auditing.trail import AuditTrail
 
             assert isinstance(self.broker.auditor, AuditTrail)
@@ -261,8 +264,8 @@ class BrokerServer:
         if self._trail is not None:  # nothing happens any more that it should know of, and its sinks still work
             await self._trail.stop()
         await self.broker.topic_creation.close()
-        if self._neighbours is not None:
-            await self._neighbours.close()
+        if self._cluster_links is not None:
+            await self._cluster_links.close()
         await self.broker.metadata.close()  # a change under way may still create or delete logs
         await self.broker.transactions.close()
         await self.broker.groups.close()
@@ -278,10 +281,10 @@ class BrokerServer:
     async def _hand_over(self) -> None:
         """What this broker leads moves to others while it still serves, so that no client meets a closed port."""
         settings = self.broker.config.shutdown
-        if self._neighbours is None or not settings.controlled_shutdown_enable:
+        if self._cluster_links is None or not settings.controlled_shutdown_enable:
             return
         tries = settings.controlled_shutdown_max_retries
-        if not await self._neighbours.request_shutdown(tries * settings.controlled_shutdown_retry_backoff_ms / 1000):
+        if not await self._cluster_links.request_shutdown(tries * settings.controlled_shutdown_retry_backoff_ms / 1000):
             logger.warning("stopping although not everything that this broker leads could move to others")
         await self.broker.metadata.leave()
 
@@ -332,10 +335,10 @@ async def _bind(
 
 def _wires(config: BrokerConfig, encryption: Encryption) -> Wires:
     """Loaded where there may be others: a broker that is alone starts some 20 ms sooner without."""
+    from penstock.broker.cluster_links import Wires
     from penstock.broker.login.own import own_credentials
-    from penstock.broker.neighbours import Wires
-    from penstock.broker.peers.connecting import connect_by_tcp
     from penstock.broker.peers.failure_detection import probe_by_tcp
+    from penstock.broker.peers.tcp_connect import connect_by_tcp
 
     credentials = own_credentials(config)
 

@@ -7,7 +7,6 @@ import errno
 import gc
 import logging
 import signal
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from penstock.cluster.store.interface import StoreError
 from penstock.core import logs
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.core.loops import new_event_loop, raise_file_limit
+from penstock.core.words.failure_text import MAX_PORT, PORTS_END, describe_os_error, tell_error
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.server")
 
-_MAX_PORT = 65_535
 # New objects before the collector looks for cycles among them. Requests leave hardly any behind, and a thousand of them
 # that wait at once, as in a rebalance, are gone through each time. A request that names 100,000 things consists of some
 # 300,000 objects: the second number keeps a look at those that survived below 5 ms, the third makes a look at
@@ -41,7 +40,7 @@ def run_broker(properties: Mapping[str, str], files: Files | None = None, announ
     try:
         config = BrokerConfig.parse(properties)
     except ConfigError as error:
-        print(f"penstock: {error.message}", file=sys.stderr)
+        tell_error(error.message)
         return 2
     logs.configure(config.process.penstock_log_format, config.process.penstock_log_level)
     raise_file_limit()
@@ -57,18 +56,16 @@ async def _serve(config: BrokerConfig, files: Files | None, announcement: str) -
     try:
         server = await BrokerServer.start(config, files=files)
     except ConfigError as error:  # what only the files that a setting names can show
-        print(f"penstock: {error.message}", file=sys.stderr)
+        tell_error(error.message)
         return 2
     except (OSError, LogDirectoryError, StoreError) as error:
-        print(f"penstock: the broker cannot start: {_describe(error)}", file=sys.stderr)
+        tell_error(f"the broker cannot start: {_describe(error)}")
         return 1
     try:
         monitoring = await _start_monitoring(config, server)
     except (OSError, ConfigError) as error:
-        print(
-            f"penstock: cannot serve metrics on {config.process.penstock_metrics_listen}: {_describe(error)}",
-            file=sys.stderr,
-        )
+        where = f"{config.process.penstock_metrics_listen}: "
+        tell_error(f"cannot serve metrics on {where}{_describe(error).removeprefix(where)}")
         await server.stop()
         return 1
     _spare_the_collector()
@@ -108,8 +105,8 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     from penstock.server.monitoring.security import cluster_users, read_security
 
     host, _, port = config.process.penstock_metrics_listen.rpartition(":")
-    if int(port) > _MAX_PORT:  # the event loop would take the remainder
-        raise OSError(errno.EINVAL, f"ports end at {_MAX_PORT}")
+    if int(port) > MAX_PORT:  # the event loop would take the remainder
+        raise OSError(errno.EINVAL, PORTS_END)
     exposition = Exposition(server.broker.metrics, version("penstock"), server.broker.slices)
     broker = server.broker
     security = await read_security(
@@ -123,7 +120,4 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
 
 
 def _describe(error: Exception) -> str:
-    """A system error without its number: the words say the same."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    return describe_os_error(error) if isinstance(error, OSError) else str(error)

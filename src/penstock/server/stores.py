@@ -8,6 +8,7 @@ cluster that knows nothing of a node's topics would delete their files.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
 
 from penstock.cluster.store import znodes
@@ -17,6 +18,7 @@ from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_meta_properties
+from penstock.log.storage.files import Files
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,16 @@ async def open_store(config: BrokerConfig, is_temporary: bool, metrics: StoreMet
     return store
 
 
+def read_owner(directories: Iterable[str], files: Files) -> str | None:
+    """The cluster that the data directories belong to; None where none of them says."""
+    for directory in directories:
+        try:
+            return decode_meta_properties(files.read_file(f"{directory}/{names.META_PROPERTIES}")).cluster_id
+        except (OSError, ValueError):  # a file that cannot be read is told when the logs are opened
+            continue
+    return None
+
+
 def make_data_directory(path: Path) -> None:
     """For its owner alone: users' credentials are in the metadata, and topics may hold more. A directory that is there
     keeps the mode that somebody gave it.
@@ -76,11 +88,8 @@ def _is_open_to_others(path: Path) -> bool:
 
 def _check_unowned(directory: Path, cluster_id: str) -> None:
     """Before a store is made: a broker of a cluster would take the store for a single node's, and not start."""
-    try:
-        owner = decode_meta_properties((directory / names.META_PROPERTIES).read_bytes()).cluster_id
-    except (FileNotFoundError, ValueError):  # a file that cannot be read is told when the logs are opened
-        return
-    if owner != cluster_id:
+    owner = read_owner([str(directory)], Files())
+    if owner not in (None, cluster_id):
         raise LogDirectoryError(
             f"{directory} belongs to cluster {owner}, whose metadata is not here: start its broker with "
             f"zookeeper.connect, or with penstock.cluster.id={owner} as a single node that has lost its metadata"

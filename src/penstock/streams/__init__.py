@@ -1,4 +1,4 @@
-"""Streams and tables of topics in Python, run by Spark. Importing this costs nothing of Spark; running does."""
+"""Streams and tables of topics in Python, run by Spark. The import loads nothing of Spark; a run does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.app import Streams
-from penstock.streams.building.streams import Cogrouped, GlobalTable, Grouped, GroupedTable, Stream, Table
+from penstock.streams.builder.streams import Cogrouped, GlobalTable, Grouped, GroupedTable, Stream, Table
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.formats import json, raw, registry, text
 from penstock.streams.topology.windows import hopping, session, sliding, tumbling, within
@@ -39,15 +39,15 @@ __all__ = [
 
 # Imported when first used: what needs Spark, and what most applications do not need.
 _LATER = {
-    "Processor": "penstock.streams.machines.processing",
+    "Processor": "penstock.streams.machines.processors",
     "TopologyTest": "penstock.streams.topology_test",
-    "list_state": "penstock.streams.machines.processing",
-    "map_state": "penstock.streams.machines.processing",
-    "value_state": "penstock.streams.machines.processing",
+    "list_state": "penstock.streams.machines.processors",
+    "map_state": "penstock.streams.machines.processors",
+    "value_state": "penstock.streams.machines.processors",
 }
 
 if TYPE_CHECKING:
-    from penstock.streams.machines.processing import Processor, list_state, map_state, value_state
+    from penstock.streams.machines.processors import Processor, list_state, map_state, value_state
     from penstock.streams.topology_test import TopologyTest
 
 
@@ -55,5 +55,10 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         import importlib
 
-        return getattr(importlib.import_module(_LATER[name]), name)
+        try:
+            return getattr(importlib.import_module(_LATER[name]), name)
+        except ModuleNotFoundError as error:
+            from penstock.core.extras import explained
+
+            raise explained(error, "penstock.streams") from error
     raise AttributeError(f"module 'penstock.streams' has no attribute {name!r}")

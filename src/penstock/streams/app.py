@@ -11,21 +11,26 @@ app.run()
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.time.durations import Duration
 from penstock.pipelines.pipeline import Settings, is_real_time
-from penstock.streams.building.draft import Draft
-from penstock.streams.building.streams import GlobalTable, Stream, Table
-from penstock.streams.planning.describing import describe
-from penstock.streams.planning.planning import plan_topology
-from penstock.streams.planning.realtime import real_time_text
-from penstock.streams.topology.durations import Duration, duration_ms
+from penstock.streams.builder.draft import TopologyDraft
+from penstock.streams.builder.streams import GlobalTable, Stream, Table
+from penstock.streams.planner.description import describe
+from penstock.streams.planner.realtime import real_time_text
+from penstock.streams.planner.topology_plan import plan_topology
+from penstock.streams.topology.durations import duration_ms
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Format, check_readable, text
+from penstock.streams.topology.formats import Format, text
+from penstock.streams.topology.names import several_topics
 from penstock.streams.topology.nodes import Shape, Source, Topology
+from penstock.streams.topology.topic_choice import check_format, refuse_pattern, topics_text
 
 if TYPE_CHECKING:
-    from penstock.streams.planning.plan import Plan
+    from penstock.streams.planner.plan import Plan
 
 # Results a reader waits for; the rest of a micro-batch costs more than looking for rows does.
 DEFAULT_SETTINGS = Settings(trigger="100 milliseconds")
@@ -33,10 +38,19 @@ AS_TEXT = text()
 
 
 class Streams:
-    def __init__(self, name: str, settings: Settings = DEFAULT_SETTINGS, dead_letters: str | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Settings = DEFAULT_SETTINGS,
+        dead_letters: str | None = None,
+        *,
+        fail_on_data_loss: bool = True,
+    ) -> None:
         """`name` is the prefix of checkpoint, group and internal topics. `dead_letters` is a topic for records that do
-        not decode; without it they fail the run."""
-        self._draft = Draft(name, dead_letters)
+        not decode; without it they fail the run. So do records that are gone before they were read, and topics that
+        are, unless `fail_on_data_loss` is False: then it goes on with what is there."""
+        self._draft = TopologyDraft(name, dead_letters)
+        self._fails_on_data_loss = fail_on_data_loss
         self.settings = settings
 
     @property
@@ -45,7 +59,7 @@ class Streams:
 
     def stream(
         self,
-        topic: str,
+        topic: str | Sequence[str] | re.Pattern[str],
         *,
         key: Format = AS_TEXT,
         value: Format,
@@ -55,20 +69,28 @@ class Streams:
         headers: bool = False,
         name: str | None = None,
     ) -> Stream:
-        """A topic whose records each count. `time` is a column, or SQL, of type timestamp; without it the record's
-        timestamp. `grace` is for windows and joins that do not say theirs."""
+        """A topic whose records each count, or several topics with the same formats: a list of them, merged, or a
+        pattern, `re.compile("orders-.*")`, which also finds those that are made later. `time` is a column, or SQL, of
+        type timestamp; without it the record's timestamp. `grace` is for windows and joins that do not say theirs."""
+        if not isinstance(topic, str | re.Pattern):
+            streams = [
+                self.stream(each, key=key, value=value, time=time, grace=grace, start=start, headers=headers)
+                for each in several_topics(topic)
+            ]
+            return streams[0].merge(*streams[1:], name=name)
         if start not in ("earliest", "latest"):
             raise StreamsError(f"a stream does not start {start!r}", "It starts earliest or latest.")
         node = Source(
-            self._draft.name_by_topic("from", topic, name),
+            self._draft.name_of_source(topic, name),
             (),
             topic,
-            check_readable(key, f"the key of {topic}"),
-            check_readable(value, f"the value of {topic}"),
+            check_format(key, "key", topic),
+            check_format(value, "value", topic),
             time=time,
-            grace_ms=None if grace is None else duration_ms(grace, f"the grace of {topic}"),
+            grace_ms=None if grace is None else duration_ms(grace, f"the grace of {topics_text(topic)}"),
             start=start,
             with_headers=headers,
+            fail_on_data_loss=self._fails_on_data_loss,
         )
         return Stream(self._draft, self._draft.add(node), value.row_type)
 
@@ -85,15 +107,17 @@ class Streams:
     ) -> Table:
         """A topic of which the last record of each key counts; one without a value deletes the key. `grace` is for
         windows over its changes, as a stream's."""
+        refuse_pattern(topic, "a table")
         node = Source(
-            self._draft.name_by_topic("from", topic, name),
+            self._draft.name_of_source(topic, name),
             (),
             topic,
-            check_readable(key, f"the key of {topic}"),
-            check_readable(value, f"the value of {topic}"),
+            check_format(key, "key", topic),
+            check_format(value, "value", topic),
             Shape.TABLE,
             time=time,
             grace_ms=None if grace is None else duration_ms(grace, f"the grace of {topic}"),
+            fail_on_data_loss=self._fails_on_data_loss,
         )
         table = Table(self._draft, self._draft.add(node), value.row_type)
         return table if store is None else table.store(store)
@@ -108,12 +132,13 @@ class Streams:
         name: str | None = None,
     ) -> GlobalTable:
         """A table that each task has whole, at most `refresh` old. It is only joined."""
+        refuse_pattern(topic, "a global table")
         node = Source(
-            self._draft.name_by_topic("from", topic, name),
+            self._draft.name_of_source(topic, name),
             (),
             topic,
-            check_readable(key, f"the key of {topic}"),
-            check_readable(value, f"the value of {topic}"),
+            check_format(key, "key", topic),
+            check_format(value, "value", topic),
             Shape.TABLE,
             is_global=True,
             refresh_ms=duration_ms(refresh, f"`refresh` of {topic}"),
@@ -133,7 +158,7 @@ class Streams:
 
     def run(self, master: str | None = None, once: bool = False) -> None:
         """Until it is stopped; with `once`, until everything is done that was there at the start."""
-        from penstock.streams.running.application import run
+        from penstock.streams.runtime.application import run
 
         run(self, master, once)
 

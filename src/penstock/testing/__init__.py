@@ -1,1 +1,1 @@
-"""What users need for their tests: a pytest fixture, processes, fakes, the history checker."""
+"""Tools for users' tests: a pytest fixture, processes, fakes, the history checker."""

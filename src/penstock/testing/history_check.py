@@ -1,6 +1,6 @@
 """The rules that a history of sends, polls and commits has to keep; Jepsen's for Kafka-like logs, and some more.
 
-This is the one checker of what clients were promised against what a log holds: every kind of rounds of `penstock.proof`
+This is the one checker of what clients were promised against what a log holds: every kind of rounds of `proof`
 that makes promises records a history and is judged here.
 
 A partition's order is what its offsets say, gaps left out: control markers, aborted records and lost races take offsets

@@ -1,3 +1,1 @@
-"""Transaction coordinator as a sans-I/O state machine: operations return what should happen, memory follows the log
-by replay.
-"""
+"""The transaction coordinator as a sans-I/O state machine: operations return effects; log replay changes the state."""

@@ -1,4 +1,4 @@
-"""What administrators see of transactions, and the expiry of ids that nobody uses."""
+"""Transactions for administrators, and the expiry of unused ids."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def describe_transaction(shard: TransactionShard, request: DescribeTransactionRe
         transaction.start_timestamp_ms,
         transaction.producer_id,
         transaction.producer_epoch,
-        # Once it is decided: where the marker is still missing.
+        # After the decision: the partitions whose marker is still missing.
         tuple(sorted(shard.unmarked.get(transactional_id, transaction.partitions))),
     )
 
@@ -41,7 +41,7 @@ class Filter(NamedTuple):
     pattern: NameExpression | None
 
     def accepts(self, transactional_id: str, transaction: Transaction, now_ms: int) -> Generator[None, None, bool]:
-        """In steps: an id may be long, and the pattern was chosen by a client."""
+        """In steps: an id may be long, and a client chose the pattern."""
         return (
             (not self.producer_ids or transaction.producer_id in self.producer_ids)
             and (self.states is None or transaction.state in self.states)
@@ -57,7 +57,7 @@ def unknown_states(request: ListTransactionsRequest) -> tuple[str, ...]:
 
 def compile_filter(request: ListTransactionsRequest) -> Filter:
     """ApiError(INVALID_REGULAR_EXPRESSION)."""
-    # Not Python's own: it backtracks, and `re` keeps what clients sent in a cache of its own.
+    # Not Python's own: it backtracks, and `re` keeps clients' patterns in a cache of its own.
     pattern = NameExpression(request.transactional_id_pattern) if request.transactional_id_pattern else None
     states = {_STATES[state] for state in request.states if state in _STATES} if request.states else None
     return Filter(states, set(request.producer_ids), request.duration_ms, pattern)
@@ -70,7 +70,7 @@ def show_listed(transactional_id: str, transaction: Transaction) -> ListedTransa
 def expire_transactional_ids(
     shard: TransactionShard, now_ms: int, candidates: Iterable[str] | None = None
 ) -> TransactionOutcome:
-    """Looks at the `candidates` alone (None: at all ids), which may be gone by now."""
+    """Checks the `candidates` alone (None: all ids), which may be gone by now."""
     outcome = shard.outcome()
     outcome.is_atomic = False
     before_ms = now_ms - shard.settings.transactional_id_expiration_ms

@@ -1,4 +1,4 @@
-"""The transaction coordinator: its shards, one for each partition of `__transaction_state`, and what concerns all of
+"""The transaction coordinator: its shards, one for each partition of `__transaction_state`, and operations on all of
 them.
 
 Requests go to `shards` with a line of `operations`.
@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable
 
 from penstock.coordinators.routing import ShardKind, Shards
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.transactions import administration, ending
+from penstock.transactions import administration, transaction_end
 from penstock.transactions.outcome import Markers, TimerKey, TransactionOutcome
 from penstock.transactions.requests import ListTransactionsRequest
 from penstock.transactions.results import ListTransactionsResult
@@ -24,26 +24,28 @@ TransactionShards = Shards[TransactionShard, TransactionOutcome, TimerKey, Trans
 
 class TransactionCoordinator:
     def __init__(self, settings: TransactionSettings, partition_count: int, new_producer_id: Callable[[], int]) -> None:
-        """`new_producer_id` gives an id that nobody had before, or raises ApiError (COORDINATOR_LOAD_IN_PROGRESS where
-        the next block of ids is still being fetched): the client gets its code.
+        """`new_producer_id` gives a new, unique id, or raises ApiError (COORDINATOR_LOAD_IN_PROGRESS during the fetch
+        of the next block of ids): the client gets its code.
         """
         self._new_producer_id = new_producer_id
-        kind = ShardKind(TransactionOutcome, self._new_shard, ending.resume, ending.on_timer)
+        kind = ShardKind(TransactionOutcome, self._new_shard, transaction_end.resume, transaction_end.on_timer)
         self.shards: TransactionShards = Shards(kind, settings, partition_count)
 
     def _new_shard(self, partition: int, leader_epoch: int) -> TransactionShard:
         return TransactionShard(partition, leader_epoch, self.shards.settings, self._new_producer_id)
 
     def on_markers_written(self, written: Markers, now_ms: int) -> TransactionOutcome:
-        """`written.partitions` may be some of those asked for: the transaction is complete with the last. Harmless if
-        it says nothing new.
+        """`written.partitions` may be some of the requested partitions: the transaction is complete with the last. A
+        repeated report is harmless.
         """
-        return self.shards.run(written.state_partition, lambda shard: ending.on_markers_written(shard, written, now_ms))
+        return self.shards.run(
+            written.state_partition, lambda shard: transaction_end.on_markers_written(shard, written, now_ms)
+        )
 
     def list_transactions(
         self, request: ListTransactionsRequest, now_ms: int
     ) -> Generator[None, None, ListTransactionsResult]:
-        """One step for each transaction. Between two steps anything may happen, also to the transactions."""
+        """One step for each transaction. Between two steps the transactions may change in any way."""
         if self.shards.is_loading:
             return ListTransactionsResult(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         try:
@@ -66,7 +68,7 @@ class TransactionCoordinator:
     def expire_transactional_ids(
         self, partition: int, now_ms: int, candidates: Iterable[str] | None = None
     ) -> TransactionOutcome:
-        """To be called every now and then (transaction.remove.expired.transaction.cleanup.interval.ms)."""
+        """Call this periodically (transaction.remove.expired.transaction.cleanup.interval.ms)."""
         return self.shards.run(
             partition, lambda shard: administration.expire_transactional_ids(shard, now_ms, candidates)
         )

@@ -1,4 +1,4 @@
-"""Everything that clients and other brokers may ask of the transaction coordinator, one line each: `Shards.perform` and
+"""All operations of clients and of other brokers on the transaction coordinator, one line each: `Shards.perform` and
 `Shards.read` take a request with its line of this table.
 """
 
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 from penstock.coordinators.operations import Operation, Query, Refusal
 from penstock.coordinators.outcome import Result, Token
 from penstock.protocol.errors import ErrorCode
-from penstock.transactions import administration, ending, partitions, producers
+from penstock.transactions import administration, partitions, producers, transaction_end
 from penstock.transactions.outcome import TransactionOutcome
 from penstock.transactions.requests import AddPartitionsRequest
 from penstock.transactions.results import (
@@ -74,7 +74,7 @@ INIT_PRODUCER_ID = _operation(
 ADD_PARTITIONS = _operation(partitions.add_partitions, _refuse_partitions)
 ADD_OFFSETS = _operation(partitions.add_offsets, lambda request, refusal: AddOffsetsResult(_bearable(request, refusal)))
 END_TRANSACTION = _operation(
-    ending.end_transaction, lambda request, refusal: EndTransactionResult(_bearable(request, refusal))
+    transaction_end.end_transaction, lambda request, refusal: EndTransactionResult(_bearable(request, refusal))
 )
 
 # Adds nothing: AddPartitionsToTxn with `verify_only`, and transactional writes of older clients.

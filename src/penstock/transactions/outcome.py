@@ -1,10 +1,10 @@
-"""What an operation of the transaction coordinator wants to happen besides records and replies
-(`coordinators.outcome`): markers to write, timers to set, and what has to be tried again.
+"""The outcome of a transaction operation besides records and replies (`coordinators.outcome`): markers to write, timers
+to set, and operations to repeat.
 
-A marker that was asked for is written sooner or later, once the decision is durable: the runtime retries until every
-partition has it, or is gone, and reports with `TransactionCoordinator.on_markers_written`, for all partitions at once
-or some at a time. When the coordinator moves elsewhere (`unload`) the runtime forgets the markers of that partition;
-the next owner asks anew.
+A requested marker is written sooner or later, once the decision is durable: the runtime retries until every partition
+has it, or is deleted, and reports with `TransactionCoordinator.on_markers_written`, for all partitions at once or some
+at a time. When the coordinator moves elsewhere (`unload`) the runtime forgets the markers of that partition; the next
+coordinator asks again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.core.types import TopicPartition
 
 
 class Markers(NamedTuple):
-    """The end of one transaction, to be written to every partition that took part (WriteTxnMarkers)."""
+    """The end of one transaction, to be written to every partition of the transaction (WriteTxnMarkers)."""
 
     state_partition: int  # of `__transaction_state`
     transactional_id: str
@@ -26,7 +26,7 @@ class Markers(NamedTuple):
     producer_epoch: int
     coordinator_epoch: int
     is_commit: bool
-    partitions: tuple[TopicPartition, ...]  # sorted; when reported as written: any part of those asked for
+    partitions: tuple[TopicPartition, ...]  # sorted; in a report: any part of the requested ones
     transaction_version: int  # of the client: with 2 the marker's epoch must be above that of the records (KIP-890)
 
 
@@ -42,7 +42,7 @@ class TimerKey(NamedTuple):
 
 
 class AppendPurpose(enum.Enum):
-    """Why a record is written, where a failed append has to be tried again."""
+    """The purpose of a record, where a failed append has to be tried again."""
 
     COMPLETE = "complete"
     ABORT_TIMED_OUT = "abort timed out"

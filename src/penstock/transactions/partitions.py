@@ -1,10 +1,10 @@
-"""Which partitions take part in a transaction: the first one begins it."""
+"""The partitions of a transaction: the first begins it."""
 
 from __future__ import annotations
 
 from penstock.coordinators.outcome import Token
 from penstock.core.internal_topics import CONSUMER_OFFSETS
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.outcome import TransactionOutcome
@@ -15,7 +15,7 @@ from penstock.transactions.state import PREPARED, Transaction, TransactionState
 
 
 def answer_all(request: AddPartitionsRequest, error: ErrorCode) -> AddPartitionsResult:
-    return AddPartitionsResult(Translated(request.partitions, lambda partition: PartitionResult(partition, error)))
+    return AddPartitionsResult(LazySequence(request.partitions, lambda partition: PartitionResult(partition, error)))
 
 
 def add_partitions(
@@ -31,7 +31,7 @@ def add_partitions(
 def add_offsets(
     shard: TransactionShard, token: Token[AddOffsetsResult], request: AddOffsetsRequest, now_ms: int
 ) -> TransactionOutcome:
-    """The partition that holds the group's offsets takes part like any other. ApiError if the request is refused."""
+    """The partition that holds the group's offsets joins like any other. ApiError if the request is refused."""
     outcome = shard.outcome()
     addition = AddPartitionsRequest(
         request.transactional_id,
@@ -67,7 +67,7 @@ def verify_partitions(shard: TransactionShard, request: AddPartitionsRequest) ->
     missing = ErrorCode.TRANSACTION_ABORTABLE if request.accepts_transaction_abortable else ErrorCode.INVALID_TXN_STATE
     added = transaction.partitions
     return AddPartitionsResult(
-        Translated(
+        LazySequence(
             request.partitions,
             lambda partition: PartitionResult(partition, ErrorCode.NONE if partition in added else missing),
         )

@@ -1,4 +1,4 @@
-"""InitProducerId: a producer takes over a transactional id. Whoever had it before is fenced by its epoch."""
+"""InitProducerId: a producer takes over a transactional id. The new epoch fences its predecessor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.transactions import ending
+from penstock.transactions import transaction_end
 from penstock.transactions.outcome import TransactionOutcome
 from penstock.transactions.requests import InitProducerIdRequest
 from penstock.transactions.results import InitProducerIdResult
@@ -33,7 +33,8 @@ def init_producer_id(
     """ApiError if the request is refused, also where there is no producer id to give."""
     transaction = shard.transactions.get(request.transactional_id)
     if transaction is None:
-        # Whatever the producer believes to be: the id may have expired, and then nobody else has it either.
+        # Whatever the producer's own id and epoch are: the transactional id may have expired, and then no other
+        # producer has it either.
         transaction = Transaction(shard.new_producer_id())
     else:
         if transaction.state in PREPARED:
@@ -42,8 +43,8 @@ def init_producer_id(
             raise ApiError(ErrorCode.PRODUCER_FENCED)
     outcome = shard.outcome()
     if transaction.state is TransactionState.ONGOING:
-        # The epoch of this fence is given to nobody: the retry bumps it once more, or finds the epochs exhausted.
-        ending.fence_and_abort(shard, outcome, request.transactional_id, transaction, now_ms)
+        # No producer gets the epoch of this fence: the retry bumps it once more, or finds the epochs used up.
+        transaction_end.fence_and_abort(shard, outcome, request.transactional_id, transaction, now_ms)
         outcome.reply(token, InitProducerIdResult(ErrorCode.CONCURRENT_TRANSACTIONS))
         return outcome
     after = _take_over(shard, request, transaction, now_ms)
@@ -53,10 +54,10 @@ def init_producer_id(
 
 
 def _is_known(request: InitProducerIdRequest, transaction: Transaction) -> bool:
-    """Whether a producer that recovers may still have the id (KIP-360). Its epoch is looked at later."""
+    """Whether a producer that recovers may still have the id (KIP-360). Its epoch is checked later."""
     if request.expected_producer_id == NO_PRODUCER_ID or request.expected_producer_id == transaction.producer_id:
         return True
-    # It may have been given a new producer id without ever hearing of it.
+    # It may have got a new producer id in an answer that was lost.
     is_previous = request.expected_producer_id == transaction.previous_producer_id
     return is_previous and request.expected_producer_epoch >= MAX_CLIENT_EPOCH
 
@@ -75,8 +76,8 @@ def _take_over(
     elif is_current or current == NO_PRODUCER_EPOCH:
         epoch, last = current + 1, current
     elif request.expected_producer_epoch == transaction.last_producer_epoch:
-        # The answer to the first attempt was lost. Nobody else can have come in between: that would have cleared the
-        # last epoch.
+        # The answer to the first attempt was lost. No other producer can have come in between: that would have cleared
+        # the last epoch.
         epoch, last = current, transaction.last_producer_epoch
     else:
         raise ApiError(ErrorCode.PRODUCER_FENCED)

@@ -20,7 +20,7 @@ from penstock.protocol.messages.transaction_log_value import PartitionsSchema, T
 from penstock.transactions.state import NEXT_STATES, Transaction, TransactionState
 
 _TRANSACTION_KIND = 0
-# Those that are ever written.
+# The versions that are ever written.
 _STATES = {state.number: state for state in NEXT_STATES}
 
 
@@ -60,7 +60,7 @@ def decode_transactional_id(key: bytes) -> str:
 
 
 def decode_record(key: bytes, value: bytes | None) -> TransactionChange | UnknownRecord:
-    """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
+    """ApiError(CORRUPT_MESSAGE) if the bytes do not fit their version."""
     kind = leading_int16(key)
     if kind != _TRANSACTION_KIND:
         return UnknownRecord(f"key version {kind}")
@@ -74,7 +74,7 @@ def decode_record(key: bytes, value: bytes | None) -> TransactionChange | Unknow
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> list[PartitionsSchema]:
-    """Sorted. To compare 10,000 pairs would take twice as long as all of this."""
+    """Sorted. A comparison of 10,000 pairs would take twice as long as all of this."""
     indexes: defaultdict[str, list[int]] = defaultdict(list)
     for topic, index in partitions:
         indexes[topic].append(index)

@@ -1,8 +1,8 @@
-"""What clients and other brokers ask of the transaction coordinator, free of wire versions: handlers translate.
+"""The requests of clients and other brokers to the transaction coordinator, without wire versions: handlers translate.
 
-Where Kafka's answer depends on the request's version, the request says what its sender can bear, not which version it
-speaks. `client_transaction_version` is the level of the feature `transaction.version` that the sender works by: 2 from
-EndTxn v5 and AddPartitionsToTxn v4 on, where every transaction has its own producer epoch (KIP-890), 0 before.
+Where Kafka's answer depends on the request's version, the request names what its sender accepts, not its version.
+`client_transaction_version` is the level of the feature `transaction.version` that the sender uses: 2 from EndTxn v5
+and AddPartitionsToTxn v4 on, where every transaction has its own producer epoch (KIP-890), 0 before.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ NO_DURATION = -1
 
 
 class InitProducerIdRequest(NamedTuple):
-    """Only for transactional producers: an idempotent one gets a fresh producer id without any coordinator."""
+    """Only for transactional producers: an idempotent producer gets a fresh producer id without any coordinator."""
 
     transactional_id: str
     transaction_timeout_ms: int
-    # What a producer that recovers from an error believes to be (InitProducerId v3 and later, KIP-360).
+    # The producer's own id and epoch, where it recovers from an error (InitProducerId v3 and later, KIP-360).
     expected_producer_id: int = NO_PRODUCER_ID
     expected_producer_epoch: int = NO_PRODUCER_EPOCH
     enable_two_phase_commit: bool = False  # InitProducerId v6 and later (KIP-939)
@@ -44,7 +44,7 @@ class AddOffsetsRequest(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
-    offsets_partition: int  # of `__consumer_offsets`, where the group's commits go
+    offsets_partition: int  # of `__consumer_offsets`, the partition of the group's commits
     client_transaction_version: int = 0
     accepts_producer_fenced: bool = True  # AddOffsetsToTxn v2 and later; before: INVALID_PRODUCER_EPOCH
 

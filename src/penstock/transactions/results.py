@@ -1,5 +1,5 @@
-"""What the transaction coordinator answers. Every answer to a request that may write can be turned into a failure
-(`failed`), because the append of its records may fail after the answer was composed.
+"""The transaction coordinator's results. Every result of a request that may write can be turned into a failure
+(`failed`), because the append of its records may fail after the result was made.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.protocol.errors import ErrorCode
 
@@ -32,7 +32,7 @@ class AddPartitionsResult(NamedTuple):
     partitions: Sequence[PartitionResult]
 
     def failed(self, error: ErrorCode) -> AddPartitionsResult:
-        return AddPartitionsResult(Translated(self.partitions, lambda entry: entry._replace(error=error)))
+        return AddPartitionsResult(LazySequence(self.partitions, lambda entry: entry._replace(error=error)))
 
 
 class AddOffsetsResult(NamedTuple):
@@ -43,7 +43,7 @@ class AddOffsetsResult(NamedTuple):
 
 
 class EndTransactionResult(NamedTuple):
-    """The producer goes on with this id and epoch (EndTxn v5 and later)."""
+    """The producer continues with this id and epoch (EndTxn v5 and later)."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID

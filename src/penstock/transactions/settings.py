@@ -1,4 +1,4 @@
-"""What an operator may set for transactions. Defaults are Kafka's."""
+"""The settings of transactions. Defaults are Kafka's."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class TransactionSettings(NamedTuple):
     transaction_version: int = 2
     # transaction.two.phase.commit.enable: transactions without a timeout, ended by another coordinator (KIP-939).
     two_phase_commit_enable: bool = False
-    # How long to wait before a decision of the coordinator's own that could not be written is tried again. Not
-    # configurable in Kafka either.
+    # The pause before the coordinator repeats a decision of its own that could not be written. Not configurable in
+    # Kafka either.
     retry_backoff_ms: int = _SECOND_MS

@@ -1,5 +1,5 @@
-"""The transactional ids of one partition of `__transaction_state`: what replay builds, and what failed appends do
-to it.
+"""The transactional ids of one partition of `__transaction_state`: replay builds them, and failed appends change
+them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ class TransactionShard:
         self.settings = settings
         self.new_producer_id = new_producer_id
         self.transactions: dict[str, Transaction] = {}
-        # Where a decided transaction's markers are still missing; no entry when nothing was decided.
+        # The partitions of a decided transaction whose markers are still missing; no entry without a decision.
         self.unmarked: dict[str, set[TopicPartition]] = {}
-        # What is on its way to the log. The log does not keep all of a transaction; replay takes the rest from here.
+        # The transactions on their way to the log. The log does not keep all of a transaction; replay takes the rest
+        # from here.
         self._staged: deque[tuple[str, Transaction]] = deque()
         self._skipped = SkippedRecords(TRANSACTION_STATE, partition)
 
@@ -74,8 +75,8 @@ class TransactionShard:
     def expect_end(
         self, outcome: TransactionOutcome, transactional_id: str, transaction: Transaction, now_ms: int
     ) -> None:
-        """The timer outlives a transaction that ends in time: it is harmless then, and cancelling it would be wrong
-        if the end cannot be written. A clock that was set back puts off the next look by one timeout at most: the clock
+        """The timer outlives a transaction that ends in time: it is harmless then, and its cancellation would be wrong
+        if the end cannot be written. A clock that was set back delays the next look by one timeout at most: the clock
         may have been set right again by then.
         """
         if transaction.timeout_ms != NO_TIMEOUT_MS:
@@ -111,9 +112,7 @@ class TransactionShard:
     # -------------------------------------------------------------------------- failed appends, unload
 
     def on_append_failed(self, failed: TransactionOutcome, append_error: ErrorCode, _now_ms: int) -> TransactionOutcome:
-        """Nothing has happened, because memory follows the log. What the coordinator wanted of its own accord it will
-        try again.
-        """
+        """Nothing has happened, because memory follows the log. The coordinator repeats its own operations."""
         self._staged.clear()
         outcome = self.outcome()
         outcome.replies = failed.failed_replies(append_error)
@@ -125,7 +124,7 @@ class TransactionShard:
         outcome.set_timer(_RETRY_TIMERS[pending.purpose], pending.transactional_id, self.settings.retry_backoff_ms)
 
     def abandon(self, _now_ms: int) -> Iterator[TransactionOutcome]:
-        """No request is ever parked here, so nobody waits. A transactional id a step is let go."""
+        """No request is ever parked here, so none waits. One transactional id per step is freed."""
         while self.transactions:
             transactional_id, _ = self.transactions.popitem()
             self.unmarked.pop(transactional_id, None)

@@ -1,4 +1,4 @@
-"""A transactional id and its current or last transaction: what the log knows of it, and how it may change.
+"""A transactional id and its current or last transaction: its recorded state, and its transitions.
 
     Empty ──────────► Ongoing ───► PrepareCommit ───► CompleteCommit
       ▲                  └───────► PrepareAbort ────► CompleteAbort
@@ -64,7 +64,7 @@ NEXT_STATES = {
 
 
 def sort_partitions(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
-    """By topic, then by number. By one key after the other: to compare 10,000 pairs takes three times as long."""
+    """By topic, then by number. By one key after the other: a comparison of 10,000 pairs takes three times as long."""
     return tuple(sorted(sorted(partitions, key=itemgetter(1)), key=itemgetter(0)))
 
 
@@ -76,12 +76,12 @@ class Transaction(NamedTuple):
     partitions: frozenset[TopicPartition] = frozenset()
     start_timestamp_ms: int = NO_TIMESTAMP
     last_update_timestamp_ms: int = NO_TIMESTAMP
-    # As of the change before: every change writes here which producer id it found.
+    # The producer id before the change: every change writes it here.
     previous_producer_id: int = NO_PRODUCER_ID
     next_producer_id: int = NO_PRODUCER_ID  # takes over when the transaction is complete
     client_transaction_version: int = 0
-    # The epoch before the last bump that the producer itself asked for: tells its retries from a zombie's requests. Not
-    # in the log: after a restart such a retry is fenced.
+    # The epoch before the last bump that the producer itself requested: distinguishes its retries from a zombie's
+    # requests. Not in the log: after a restart such a retry is fenced.
     last_producer_epoch: int = NO_PRODUCER_EPOCH
 
     @property
@@ -128,11 +128,11 @@ class Transaction(NamedTuple):
     def prepared(
         self, is_commit: bool, client_transaction_version: int, next_producer_id: int, now_ms: int
     ) -> Transaction:
-        """With the next epoch where the client's version has one for each transaction."""
+        """With the next epoch where the client's version has an epoch for each transaction."""
         is_bumped = client_transaction_version >= EPOCH_BUMP_VERSION
         return self._replace(
             state=TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
-            # At the very end the abort goes through without a bump: there is nothing left to bump to.
+            # At the last epoch the abort succeeds without a bump: there is no epoch left.
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH) if is_bumped else self.producer_epoch,
             last_producer_epoch=self.producer_epoch if is_bumped else self.last_producer_epoch,
             # An abort before the first partition has no start.
@@ -144,7 +144,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self) -> Transaction:
-        """Only where ending the transaction does not bump the epoch itself."""
+        """Only where the end of the transaction does not bump the epoch itself."""
         return self._replace(
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH
         )

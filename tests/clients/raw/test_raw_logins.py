@@ -15,15 +15,15 @@ import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
 from penstock.client.exchange import Exchange
-from penstock.proof.logins.broker import Issuer
-from penstock.proof.logins.scripts import logins
-from penstock.proof.logins.tcp import send_bent
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from proof.logins.broker import Issuer
+from proof.logins.scripts import logins
+from proof.logins.tcp import send_bent
 from tests.clients.issuer import AUDIENCE
 from tests.clients.sasl_broker import MECHANISMS, PASSWORD, USER, SaslBroker, run_sasl_broker
 from tests.clients.support import eventually, is_cut_off
@@ -303,7 +303,7 @@ def test_connection_ends_when_the_second_login_is_not_as_the_first(
 
 
 def test_broker_goes_on_when_logins_are_mutated(sasl_broker: SaslBroker, tmp_path: Path) -> None:
-    """A share of the fuzzing before the login through real sockets; see penstock.proof.logins."""
+    """A share of the fuzzing before the login through real sockets; see proof.logins."""
     counts = send_bent(sasl_broker.bootstrap_servers, logins(Issuer(tmp_path)), 150, seed=2026)
     assert counts["frames"] == 150
     assert counts["answered"] > 30

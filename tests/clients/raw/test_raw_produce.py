@@ -146,6 +146,11 @@ class TestMalformedBatches:
             pytest.param(
                 build_batch([b"a", b"b"], record_count=1), ErrorCode.INVALID_RECORD, id="record count too low"
             ),
+            pytest.param(
+                build_batch(record_count=2**31 - 1, last_offset_delta=2**31 - 2),
+                ErrorCode.INVALID_RECORD,
+                id="more records than bytes",
+            ),
             pytest.param(build_batch(record_count=-1), ErrorCode.INVALID_RECORD, id="negative record count"),
             pytest.param(build_batch(last_offset_delta=4), ErrorCode.INVALID_RECORD, id="last offset delta too high"),
             pytest.param(build_batch(last_offset_delta=-1), ErrorCode.INVALID_RECORD, id="negative last offset delta"),

@@ -130,6 +130,17 @@ def test_tokens_are_refused_when_nobody_is_known_on_the_listener(sasl_broker: Sa
             assert response.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
+def test_next_token_is_refused_when_its_owner_has_as_many_as_may_be(tmp_path_factory: pytest.TempPathFactory) -> None:
+    config = {"penstock.delegation.tokens.max.per.owner": "2"}
+    with run_sasl_broker(tmp_path_factory.mktemp("few"), config) as broker, log_in(broker) as connection:
+        first = create(connection)
+        assert [create(connection).error_code for _ in range(2)] == [0, ErrorCode.POLICY_VIOLATION]
+        with log_in(broker, "broker", "b") as other:
+            assert create(other).error_code == 0
+        assert expire(connection, first.hmac).error_code == 0
+        assert create(connection).error_code == 0
+
+
 def test_tokens_are_refused_when_the_brokers_have_no_secret(tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("no-tokens")
     with run_sasl_broker(directory, without=("delegation.token.secret.key",)) as broker, log_in(broker) as connection:

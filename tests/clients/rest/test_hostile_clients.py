@@ -54,18 +54,18 @@ def test_body_is_refused_when_it_is_larger_than_allowed(small: Rest) -> None:
 def test_others_are_told_to_come_later_when_half_bodies_fill_the_room(small: Rest, broker: RunningBroker) -> None:
     topic = create_topic(broker.bootstrap_servers)
     assert small.server is not None
-    under_way = small.server.proxy.under_way
+    inflight_bytes = small.server.proxy.inflight_bytes
     body = b'{"records": [{"value": "' + b"x" * 250_000 + b'"}]}'
     with connected(small) as first, connected(small) as second:
         for connection in (first, second):
             connection.sendall(begin(topic, len(body)) + body[:-1])
-        eventually(lambda: under_way.reading >= 2 * len(body) - 2, "both bodies are being read")
+        eventually(lambda: inflight_bytes.reading >= 2 * len(body) - 2, "both bodies are being read")
         refused = small.post(f"/topics/{topic}", body, embedded("json"))
         assert (refused.status, refused.code) == (429, 42901)
         assert small.produce(topic, [{"value": 1}]).status == 200  # small ones are served
         first.sendall(body[-1:])
         assert b" 200 " in first.recv(4096).split(b"\r\n")[0]
-    eventually(lambda: under_way.reading == 0, "nothing stays of clients that are gone")
+    eventually(lambda: inflight_bytes.reading == 0, "nothing stays of clients that are gone")
     assert small.post(f"/topics/{topic}", body, embedded("json")).status == 200
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
@@ -100,10 +100,35 @@ def test_confluents_deserializers_read_what_version_3_writes(serving: Serving, f
     assert serving.read(topic, form, 4) == [{"id": each} for each in (1, 2, 3, 4)]
 
 
-def test_a_record_is_refused_when_the_registry_finds_its_schema_incompatible(serving: Serving) -> None:
+OTHER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "other", "type": "int"}]})
+NOTHING = json.dumps({"type": "record", "name": "Order", "fields": []})
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_no_schema_is_registered_when_the_registry_finds_that_of_the_value_incompatible(
+    serving: Serving, version: int
+) -> None:
     topic = create_topic(serving.broker.bootstrap_servers)
     assert serving.rest.produce(topic, [{"value": {"id": 1}}], "avro", value_schema=AVRO).status == 200
-    other = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "other", "type": "int"}]})
-    refused = serving.rest.produce(topic, [{"value": {"other": 1}}], "avro", value_schema=other)
-    assert 400 <= refused.status < 500, refused
+    if version == 2:
+        record, schemas = {"key": "k", "value": {"other": 1}}, {"key_schema": '"string"', "value_schema": OTHER}
+        refused = serving.rest.produce(topic, [record], "avro", **schemas)
+    else:
+        cluster_id = serving.rest.get("/v3/clusters").json["data"][0]["cluster_id"]
+        key = {"type": "AVRO", "schema": '"string"', "data": "k"}
+        value = {"type": "AVRO", "schema": OTHER, "data": {"other": 1}}
+        path = f"/v3/clusters/{cluster_id}/topics/{topic}/records"
+        refused = serving.rest.post(path, {"key": key, "value": value}, "application/json")
+    assert refused.code == 42205, refused
+    assert f"incompatible with an earlier one of the subject {topic}-value" in refused.json["message"]
     assert serving.client.get_versions(f"{topic}-value") == [1]
+    assert f"{topic}-key" not in serving.client.get_subjects()
+
+
+def test_a_record_is_written_when_its_schema_is_there_and_could_not_follow_the_latest(serving: Serving) -> None:
+    topic = create_topic(serving.broker.bootstrap_servers)
+    for text in (AVRO, NOTHING):
+        serving.client.register_schema(f"{topic}-value", Schema(text, "AVRO"))
+    answer = serving.rest.produce(topic, [{"value": {"id": 1}}], "avro", value_schema=AVRO)
+    assert answer.status == 200, answer
+    assert serving.client.get_versions(f"{topic}-value") == [1, 2]

@@ -56,7 +56,7 @@ def test_proxy_names_the_brokers_that_do_not_answer_when_it_is_started_without_o
                 _, errors = process.communicate(timeout=PATIENCE_S)
     assert line.endswith(", but no broker answers yet\n")
     assert readiness.status == 503
-    assert f"WARN  client.reaching.first_contact: no broker answers yet servers={nobody}" in errors
+    assert f"WARN  client.routes.first_contact: no broker answers yet servers={nobody}" in errors
     assert "refused" in errors
 
 

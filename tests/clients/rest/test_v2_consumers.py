@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 
@@ -145,6 +147,10 @@ def test_positions_move_when_the_caller_seeks(rest: Rest, broker: RunningBroker)
     rest.post(f"{path}/positions/beginning", {"partitions": [partition]})
     assert rest.post(f"{path}/positions/end", {"partitions": [partition]}).status == 204
     assert rest.get(f"{path}/records?timeout=0").json == []
+    assert (
+        rest.post(f"{path}/positions", {"offsets": [{"topic": topic, "partition": "0", "offset": "3"}]}).status == 204
+    )
+    assert read(rest, path, 2) == [3, 4]  # Confluent's proxy takes numbers as texts
     other = {"topic": topic, "partition": 9}
     assert rest.post(f"{path}/positions/end", {"partitions": [other]}).code == 40903
     assert rest.post(f"{path}/positions", {"offsets": [{**partition, "offset": 99}]}).status == 204
@@ -224,6 +230,10 @@ def test_formats_are_checked_when_instances_are_made_and_read(rest: Rest, broker
         ({"name": ""}, 422),
         ({"name": 7}, 422),
         (b"{", 400),
+        (b'{"name": "\xff"}', 400),
+        (b'{"name": "\\ud800"}', 400),
+        (b'{"fetch.min.bytes": 1e400}', 422),
+        (b'{"more": ' + b"[" * 5_000 + b"]" * 5_000 + b"}", 400),
     ],
 )
 def test_instance_is_refused_when_its_settings_are_wrong(rest: Rest, body: object, code: int) -> None:
@@ -304,6 +314,19 @@ def test_instance_is_reached_through_any_proxy_when_there_are_several(broker: Ru
             named[answer.status] = answer
         assert set(named) == {200, 307}
         assert named[307].headers["location"] == f"{second.url}/consumers/{group}"
+
+
+def test_numbers_are_given_as_they_were_written_when_they_are_larger_than_any_computer_counts(
+    rest: Rest, broker: RunningBroker
+) -> None:
+    topic = create_topic(broker.bootstrap_servers)
+    large = b"[1e400, -1e400, %d, 1.50]" % 10**400
+    assert rest.post(f"/topics/{topic}", b'{"records": [{"value": %s}]}' % large, embedded("json")).status == 200
+    produce(producer_of(broker.bootstrap_servers), topic, [b"2"], partition=0)
+    path = rest.instance(new_name("group"), format="json")
+    rest.post(f"{path}/assignments", {"partitions": [{"topic": topic, "partition": 0}]})
+    assert list[object](read(rest, path, 2)) == [[math.inf, -math.inf, 10**400, 1.5], 2]
+    rest.delete(path)
 
 
 def test_records_before_it_are_given_and_the_place_is_named_when_a_record_nests_too_deep(

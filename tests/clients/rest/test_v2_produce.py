@@ -73,8 +73,9 @@ def test_records_without_keys_share_a_partition_when_they_come_in_one_call(rest:
 
 def test_named_partitions_count_when_records_or_the_path_name_them(rest: Rest, broker: RunningBroker) -> None:
     topic = create_topic(broker.bootstrap_servers, partitions=3)
-    answer = rest.produce(topic, [{"value": 1, "partition": 2}, {"value": 2, "partition": 0}])
-    assert [each["partition"] for each in answer.json["offsets"]] == [2, 0]
+    for form, value in (("json", 1), ("binary", "aGk=")):
+        answer = rest.produce(topic, [{"value": value, "partition": 2}, {"value": value, "partition": "0"}], form)
+        assert [each["partition"] for each in answer.json["offsets"]] == [2, 0]
     answer = rest.post(f"/topics/{topic}/partitions/1", {"records": [{"value": 1}]}, embedded("json"))
     assert answer.json["offsets"][0]["partition"] == 1
     assert rest.produce(topic, [{"value": 1}, {"value": 1, "partition": 3}]).code == 40402
@@ -111,6 +112,10 @@ def test_refused_records_have_their_errors_in_the_answer_when_others_are_written
         (b"[" * 100_000, "json", 400, 400),
         (b'{"records": [{"value": ' + b"[" * 100_000 + b"]" * 100_000 + b"}]}", "json", 400, 400),
         (b'{"records": [{"value": "\xff\xfe"}]}', "json", 400, 400),
+        (b'{"records": [{"value": "\xff\xfe"}]}', "binary", 422, 42206),
+        (b'{"value_schema": "\xff", "records": [{"value": 1}]}', "avro", 400, 400),
+        (b'{"records": [{"value": "\\ud800"}]}', "json", 400, 400),
+        (b'{"records": [{"value": NaN}]}', "json", 400, 400),
         (b'{"records": [{"value": 1}]}', "avro", 422, 42202),
         (b'{"records": [{"value": null, "key": 1}]}', "protobuf", 422, 42201),
     ],

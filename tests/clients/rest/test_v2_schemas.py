@@ -14,7 +14,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 from tests.clients.confluent import create_topic, produce, producer_of
 from tests.clients.conftest import RunningBroker
-from tests.clients.rest.talking import Rest, b64, running_rest
+from tests.clients.rest.talking import Rest, b64, embedded, running_rest
 from tests.clients.rest.test_v2_produce import read
 from tests.clients.support import new_name
 from tests.fake_registry import FakeRegistry, running_registry
@@ -72,9 +72,10 @@ def test_records_are_read_back_when_their_schema_is_given_as_text_or_id(
     assert written.status == 200, written
     ids = {name: written.json[name] for name in ("key_schema_id", "value_schema_id")}
     assert len(set(ids.values())) == 2
-    again = serving.rest.produce(topic, records[:1], form, **ids)
-    assert {name: again.json[name] for name in ids} == ids
-    assert serving.read(topic, form) == [("k", each["value"]) for each in [*records, records[0]]]
+    for given in (ids, {name: str(number) for name, number in ids.items()}):  # Confluent's proxy takes texts, too
+        again = serving.rest.produce(topic, records[:1], form, **given)
+        assert {name: again.json[name] for name in ids} == ids
+    assert serving.read(topic, form) == [("k", each["value"]) for each in [*records, records[0], records[0]]]
     assert set(serving.registry.subjects) >= {f"{topic}-key", f"{topic}-value"}
 
 
@@ -126,6 +127,27 @@ def test_record_is_refused_with_a_code_when_it_does_not_fit_its_schema(
     assert (answer.status, answer.code) == (422, code), answer
 
 
+def test_no_schema_is_registered_when_one_of_the_records_does_not_fit(serving: Serving) -> None:
+    topic = serving.topic()
+    schemas = {"key_schema": '"string"', "value_schema": AVRO}
+    good = {"key": "a", "value": {"id": 1, "note": None}}
+    answer = serving.rest.produce(topic, [good, {"key": "b", "value": {"id": "no number"}}], "avro", **schemas)
+    assert answer.code == 42203, answer
+    assert not {f"{topic}-key", f"{topic}-value"} & set(serving.registry.subjects)
+    assert serving.rest.produce(topic, [good], "avro", **schemas).status == 200
+    assert {f"{topic}-key", f"{topic}-value"} <= set(serving.registry.subjects)
+    assert serving.read(topic, "avro") == [("a", {"id": 1, "note": None})]
+
+
+@pytest.mark.parametrize("value", [b'{"id": 1, "note": "\xff"}', b"1e400", b'"\\ud800"', b"[" * 5_000 + b"]" * 5_000])
+def test_record_is_refused_when_its_json_holds_what_no_schema_can_take(serving: Serving, value: bytes) -> None:
+    schema_id = serving.rest.produce(serving.topic(), [{"value": {"id": 1, "note": None}}], "avro", value_schema=AVRO)
+    body = b'{"value_schema_id": %d, "records": [{"value": %s}]}' % (schema_id.json["value_schema_id"], value)
+    answer = serving.rest.post("/topics/never-written", body, embedded("avro"))
+    assert answer.status in (400, 422), answer
+    assert answer.code in (400, 42206), answer
+
+
 def test_schema_is_refused_when_it_is_of_another_type(serving: Serving) -> None:
     topic = serving.topic()
     written = serving.rest.produce(topic, [{"value": {"id": 1}}], "jsonschema", value_schema=JSON_SCHEMA)
@@ -153,7 +175,7 @@ def test_request_is_refused_when_defaults_make_its_records_too_large(serving: Se
     assert answer.json["message"].startswith("records[167]: ")
     assert serving.rest.produce(topic, [{"value": {}}] * 5, "avro", value_schema=schema).status == 200
     assert serving.rest.server is not None
-    assert serving.rest.server.proxy.under_way.sending == 0
+    assert serving.rest.server.proxy.inflight_bytes.sending == 0
 
 
 def test_answer_is_503_when_the_registry_is_away(broker: RunningBroker) -> None:

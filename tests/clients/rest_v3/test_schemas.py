@@ -63,7 +63,16 @@ def test_a_schema_is_named_by_text_id_version_or_not_at_all(
     assert first["error_code"] == 200, first
     told = first["value"]
     assert (told["type"], told["subject"]) == (kind, f"{topic}-value")
-    for offset, choice in enumerate([{"schema_id": told["schema_id"]}, {"schema_version": 1}, {}], start=1):
+    for offset, choice in enumerate(
+        [
+            {"schema_id": told["schema_id"]},
+            {"schema_version": 1},
+            {"schema_id": str(told["schema_id"])},
+            {"schema_version": "1"},
+            {},
+        ],
+        start=1,
+    ):
         again = _produce(v3, topic, **choice, data={"id": offset + 1})
         assert again["error_code"] == 200, again
         assert (again["offset"], again["value"]["type"], again["value"]["schema_id"]) == (
@@ -84,9 +93,13 @@ def test_a_schema_is_named_by_text_id_version_or_not_at_all(
         assert payload[5:] == b"\x00\x08\x04"
 
 
-def test_a_record_has_its_own_code_when_its_schema_or_its_data_are_wrong(v3: V3) -> None:
+def test_a_record_has_its_own_code_when_its_schema_or_its_data_are_wrong(v3: V3, registry: FakeRegistry) -> None:
     topic = v3.make_topic("v3-schema-unfit")
-    assert _produce(v3, topic, type="AVRO", schema=AVRO, data={"id": "x"})["error_code"] == 400
+    key = {"type": "AVRO", "schema": '"string"', "data": "k"}
+    value = {"type": "AVRO", "schema": AVRO, "data": {"id": "x"}}
+    unfit = v3.ask("POST", f"/topics/{topic}/records", {"key": key, "value": value})
+    assert unfit.json()["error_code"] == 400
+    assert not {f"{topic}-key", f"{topic}-value"} & set(registry.subjects)  # nothing is registered for it
     assert _produce(v3, topic, type="AVRO", schema="{", data={"id": 1})["error_code"] == 42205
     assert _produce(v3, topic, schema=AVRO, data={"id": 1})["error_code"] == 400
     assert _produce(v3, topic, schema_id=1, schema_version=1, data={"id": 1})["error_code"] == 400

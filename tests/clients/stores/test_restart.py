@@ -132,6 +132,16 @@ def test_the_command_line_is_answered_when_it_asks_a_server_or_the_changelog(
             _ask(Cli(broker.bootstrap_servers), changelogs.application, where)
 
 
+def test_an_unknown_application_is_a_failure_when_its_stores_are_asked_for(broker: RunningBroker) -> None:
+    cli = Cli(broker.bootstrap_servers)
+    stores = cli.try_run("streams", "query", "nobodys-application", "-b", broker.bootstrap_servers)
+    assert (stores.code, stores.out) == (1, b"")
+    assert stores.err.startswith("Error: the application nobodys-application has no stores\nA store is there once")
+    store = cli.try_run("streams", "query", "nobodys-application", "counts", "-b", broker.bootstrap_servers)
+    assert (store.code, store.out) == (1, b"")
+    assert store.err.startswith("Error: the application nobodys-application has no store counts\n")
+
+
 def _ask(cli: Cli, name: str, where: list[str]) -> None:
     def ask(*arguments: str) -> str:
         return cli.run("streams", "query", name, *arguments, *where).text
@@ -140,5 +150,15 @@ def _ask(cli: Cli, name: str, where: list[str]) -> None:
     assert 'FR   {"n":2}' in ask("counts", "--from", "E")
     assert "1970-01-01T00:01:00.000Z" in ask("windows", "7", "--windows", "--to", "0")
     assert f"{name}-windows-changelog" in ask()
-    missing = cli.try_run("streams", "query", name, "counts", "XX", *where)
-    assert (missing.code, "no key XX" in missing.err) == (1, True)
+
+    def refused(*arguments: str) -> tuple[int, str]:
+        answer = cli.try_run("streams", "query", *arguments, *where)
+        return answer.code, answer.err
+
+    assert refused(name, "counts", "XX") == (
+        1,
+        "Error: the store counts has no key XX\nWithout a key the command lists rows.\n",
+    )
+    listed = "`penstock streams query APP` lists the stores; a store is there once the application has run.\n"
+    for question in (["DE"], [], ["DE", "--windows"]):
+        assert refused(name, "contus", *question) == (1, f"Error: the application {name} has no store contus\n{listed}")

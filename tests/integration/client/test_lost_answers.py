@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import pytest
 
 import penstock
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.admin import NewTopic, connect
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.cluster.image import MetadataImage
-from penstock.local_cluster.administration import create_topic, delete_topic
-from penstock.local_cluster.asking import BrokerClients
-from penstock.local_cluster.members import ClusterBroker
+from penstock.local_cluster.memory_members import MemoryBroker
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -59,38 +58,39 @@ def lacks(name: str) -> Callable[[MetadataImage], bool]:
     return lambda image: name not in image.topics
 
 
-class Local:
-    """As `penstock.Cluster` and the rounds of `penstock.proof` ask."""
+class Administrator:
+    """As `penstock.Cluster`, the rounds of `proof` and programs ask."""
 
     def __init__(self, rig: ProxiedBroker) -> None:
-        self._address = ("127.0.0.1", rig.proxy.port)
-        self._clients = BrokerClients()
+        self._admin = connect([("127.0.0.1", rig.proxy.port)])
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._clients.close()
+        self._admin.close()
 
     async def connect(self) -> None:
         """The connection is kept, and the next question goes by it."""
-        assert await asyncio.to_thread(self._clients.read_state, self._address) is not None
+        await asyncio.to_thread(self._admin.topics)
 
     async def create(self, name: str, partitions: int = 2, config: Mapping[str, str] = CONFIG) -> None:
-        await asyncio.to_thread(create_topic, self._clients, lambda: self._address, name, partitions, 1, config)
+        refused = await asyncio.to_thread(self._admin.create_topics, [NewTopic(name, partitions, 1, config)])
+        if refused:
+            raise refused[name]
 
     async def delete(self, name: str) -> None:
-        await asyncio.to_thread(delete_topic, self._clients, lambda: self._address, name)
+        assert await asyncio.to_thread(self._admin.delete_topics, [name]) == {}
 
 
-class TestOfALocalCluster:
+class TestOfTheAdministration:
     def test_topic_is_created_when_the_answer_is_lost(self) -> None:
         async def scene(rig: ProxiedBroker) -> None:
-            with Local(rig) as local:
-                await local.connect()
-                await losing_the_answer(rig, local.create("orders"), has("orders"))
+            with Administrator(rig) as administrator:
+                await administrator.connect()
+                await losing_the_answer(rig, administrator.create("orders"), has("orders"))
                 with pytest.raises(ApiError) as refused:  # the next caller's answer is not lost
-                    await local.create("orders")
+                    await administrator.create("orders")
                 assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
         with_broker(scene)
@@ -104,70 +104,57 @@ class TestOfALocalCluster:
     ) -> None:
         async def scene(rig: ProxiedBroker) -> None:
             await rig.broker.create_topic("orders", 2, CONFIG)
-            with Local(rig) as local:
-                await local.connect()
+            with Administrator(rig) as administrator:
+                await administrator.connect()
                 rig.proxy.reset()  # whether the first sending arrived is not known
                 with pytest.raises(ApiError) as refused:
-                    await local.create("orders", partitions, config)
+                    await administrator.create("orders", partitions, config)
                 assert refused.value.code is ErrorCode.TOPIC_ALREADY_EXISTS
 
         with_broker(scene)
 
     def test_topic_is_deleted_when_the_answer_is_lost(self) -> None:
         async def scene(rig: ProxiedBroker) -> None:
-            with Local(rig) as local:
-                await local.create("orders")
-                await losing_the_answer(rig, local.delete("orders"), lacks("orders"))
+            with Administrator(rig) as administrator:
+                await administrator.create("orders")
+                await losing_the_answer(rig, administrator.delete("orders"), lacks("orders"))
                 assert "orders" not in rig.broker.server.broker.metadata.image.topics
 
         with_broker(scene)
 
 
-class ProxiedCluster(penstock.Cluster):
-    """What goes to the controller goes through a proxy; what is looked at does not."""
-
-    proxy_port = 0
-
-    def broker(self, node_id: int) -> ClusterBroker:
-        return cast("ClusterBroker", Through("127.0.0.1", self.proxy_port))
-
-
-class Through(NamedTuple):
-    host: str
-    port: int
-
-
 class TestOfACluster:
     def test_topic_is_created_when_the_answer_is_lost(self) -> None:
-        async def run(cluster: ProxiedCluster) -> None:
-            real = penstock.Cluster.broker(cluster, cluster.controller_id())
-            async with asyncio.timeout(WAIT_S), TcpProxy(real.port) as proxy:
-                cluster.proxy_port = proxy.port
-                await asyncio.to_thread(cluster.create_topic, "first")  # the connection is kept
-                proxy.hold_answers()
-                asked = asyncio.ensure_future(asyncio.to_thread(cluster.create_topic, "orders", 2, 2))
-                await asyncio.to_thread(wait_for_topic, (real.host, real.port), "orders")
-                proxy.reset()
-                proxy.heal()
-                await asked
-                assert all(state and state.topics["orders"] == 2 for state in cluster.states().values())
+        """What goes to the controller goes through a proxy; what is looked at does not."""
 
-        with ProxiedCluster(2, store="memory") as cluster:
-            asyncio.run(run(cluster))
+        async def run() -> None:
+            cluster = penstock.Cluster(1, store="memory")
+            cluster.prepare()
+            (broker,) = cluster.brokers
+            async with asyncio.timeout(WAIT_S), TcpProxy(broker.port) as proxy:
+                cast("MemoryBroker", broker)._properties["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{proxy.port}"
+                await asyncio.to_thread(cluster.start)
+                try:
+                    await asyncio.to_thread(cluster.create_topic, "first")  # the connection is kept
+                    proxy.hold_answers()
+                    asked = asyncio.ensure_future(asyncio.to_thread(cluster.create_topic, "orders", 2, 1))
+                    await asyncio.to_thread(wait_for_topic, cluster, "orders")
+                    proxy.reset()
+                    proxy.heal()
+                    await asked
+                    assert [state and state.topics["orders"] for state in cluster.states().values()] == [2]
+                finally:
+                    await asyncio.to_thread(cluster.stop)
+
+        asyncio.run(run())
 
 
-def wait_for_topic(address: tuple[str, int], name: str) -> None:
-    clients = BrokerClients()
-
+def wait_for_topic(cluster: penstock.Cluster, name: str) -> None:
     def look() -> None:
-        state = clients.read_state(address)
-        if state is None or name not in state.topics:
+        if not all(state and name in state.topics for state in cluster.states().values()):
             raise LookupError(name)
 
-    try:
-        Retrying(RetryPolicy(WAIT_S, 0.02, 0.02)).run(look, LookupError, lambda _: Outlook.PASSING)
-    finally:
-        clients.close()
+    Retrying(RetryPolicy(WAIT_S, 0.02, 0.02)).run(look, LookupError, lambda _: Outlook.PASSING)
 
 
 def creation(name: str, partitions: int = 2) -> CreateTopicsRequest:

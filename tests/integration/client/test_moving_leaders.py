@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 import penstock
+from penstock.client.batch_producer import BatchProducer, NewRecord
 from penstock.client.brokers import CoordinatorKind
 from penstock.client.consumer_protocol import CONSUMER, RANGE, assign_by_range, read_assignment, write_subscription
-from penstock.client.fetching import fetch
 from penstock.client.membership import GroupProtocol, Member, MemberTimes
-from penstock.client.producing import BatchProducer, NewRecord
+from penstock.client.partition_fetch import fetch
 from penstock.client.transactional_writer import TransactionalWriter
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest

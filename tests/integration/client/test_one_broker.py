@@ -11,10 +11,10 @@ import pytest
 
 import penstock
 from penstock.client.addresses import parse_servers
+from penstock.client.batch_producer import Appended, BatchProducer, NewRecord, partition_for
 from penstock.client.brokers import Brokers, BrokersUnreachableError, CoordinatorKind, LoginRefusedError
 from penstock.client.connection import ConnectionClosedError
-from penstock.client.fetching import EARLIEST, LATEST, fetch, offset_of
-from penstock.client.producing import Appended, BatchProducer, NewRecord, partition_for
+from penstock.client.partition_fetch import EARLIEST, LATEST, fetch, offset_of
 from penstock.client.security import client_security, kafka_properties
 from penstock.client.transactional_writer import FencedError, TransactionalWriter
 from penstock.embedded import AsyncBroker
@@ -130,11 +130,11 @@ class TestBrokers:
 
         async def run() -> None:
             brokers = brokers_of(broker.bootstrap_servers)
-            apart = brokers.apart()
-            waiting = asyncio.create_task(fetch(apart, "closed", 0, 0, wait_ms=60_000))
+            dedicated = brokers.dedicated()
+            waiting = asyncio.create_task(fetch(dedicated, "closed", 0, 0, wait_ms=60_000))
             await asyncio.sleep(0.1)
             await brokers.close()
-            for call in (waiting, brokers.ask(DescribeClusterRequest()), apart.ask(DescribeClusterRequest())):
+            for call in (waiting, brokers.ask(DescribeClusterRequest()), dedicated.ask(DescribeClusterRequest())):
                 with pytest.raises(ConnectionClosedError):
                     await call
 
@@ -145,7 +145,7 @@ class TestBrokers:
 
         async def run() -> None:
             async with brokers_of(broker.bootstrap_servers) as brokers:
-                waiting = asyncio.create_task(fetch(brokers.apart(), "waited-for", 0, 0, wait_ms=60_000))
+                waiting = asyncio.create_task(fetch(brokers.dedicated(), "waited-for", 0, 0, wait_ms=60_000))
                 await asyncio.sleep(0)
                 place = await BatchProducer(brokers).produce("waited-for", 0, [NewRecord(value=b"here")])
                 assert place.base_offset == 0

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import MappingProxyType
 
 PATIENCE_S = 90.0
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def command(*arguments: str) -> list[str]:
@@ -53,8 +56,15 @@ class Running:
 
 
 @contextmanager
-def running(*arguments: str) -> Iterator[Running]:
-    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+def running(*arguments: str, environment: Mapping[str, str] = NO_VARIABLES) -> Iterator[Running]:
+    """`environment` is added to this process's."""
+    with subprocess.Popen(
+        command(*arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **environment},
+    ) as process:
         try:
             yield Running(process)
         finally:

@@ -6,7 +6,6 @@ names, the number and the name of the machine.
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -17,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.local_cluster.asking import BrokerClients
+from penstock.admin import connect
 from penstock.processes.server_process import ServerProcess
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
-from penstock.proof.cluster.network import Namespaces, can_make_namespaces
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from proof.cluster.network import Namespaces, can_make_namespaces
+from tests.guides.blocks import find_section, read_blocks
 from tests.servers import give_up_without
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "clusters.md"
@@ -33,8 +32,7 @@ WITH_HOSTS = 'mount --bind "$0" /etc/hosts && exec "$@"'
 
 def guide_blocks() -> list[str]:
     """The commands and files under "On three machines", in their order."""
-    section = GUIDE.read_text().split("## On three machines\n")[1].split("\n## ")[0]
-    return [block.strip() for block in re.findall(r"^```\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)]
+    return [block.text.strip() for block in read_blocks(find_section(GUIDE.read_text(), "On three machines"))]
 
 
 class Machines:
@@ -76,11 +74,9 @@ class Machines:
         server.spawn()
         return server
 
-    def replicas(self, topic: str) -> list[list[int]]:
-        clients = BrokerClients()
-        answer = clients.ask((self._network.host(MACHINES[0]), 9092), MetadataRequest(topics=None), MetadataResponse)
-        clients.close()
-        return [part.replica_nodes for each in answer.topics if each.name == topic for part in each.partitions]
+    def replicas(self, topic: str) -> list[tuple[int, ...]]:
+        with connect([(self._network.host(MACHINES[0]), 9092)]) as admin:
+            return [partition.replicas for partition in admin.topics([topic])[topic].partitions]
 
     def run(self, machine: str, text: str) -> str:
         done = subprocess.run(self.command(machine, text), check=False, capture_output=True, text=True)

@@ -10,12 +10,12 @@ import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.cluster.decisions.decision import IncrementalChange, NewTopic, RequestedChange
 from penstock.cluster.decisions.reassignments import ReassignmentRequest
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.changes import ConfigOperation
+from penstock.core.config.resources import ConfigResourceType
 from penstock.core.log_settings import NO_LIMIT
 from penstock.protocol.errors import ErrorCode
 from penstock.server.broker_server import BrokerServer
@@ -168,7 +168,7 @@ def test_a_move_under_a_throttle_is_told_by_both_sides_until_it_ends(tmp_path: P
             everything = {f"{side}_replication_throttled_replicas": "*" for side in ("leader", "follower")}
             await alter(servers[1], ConfigResourceType.TOPIC, "orders", **everything)
             move = ReassignmentRequest("orders", 0, (1, 3))
-            (result,) = await servers[1].broker.metadata.duties.reassign_partitions([move])
+            (result,) = await servers[1].broker.metadata.controller_api.reassign_partitions([move])
             assert result.code is ErrorCode.NONE
             await until(lambda: servers[3].broker.metrics.replicas.reassigned_bytes_in > 0)  # one batch
 
@@ -207,8 +207,8 @@ def limits(servers: dict[int, BrokerServer]) -> list[tuple[int, int]]:
     """Of leader and follower, for each broker."""
     found = []
     for server in servers.values():
-        assert server._neighbours is not None
-        replicas = server._neighbours.replicas
+        assert server._cluster_links is not None
+        replicas = server._cluster_links.replicas
         assert replicas is not None
         found.append((replicas.throttles.leader.limiter.limit, replicas.throttles.follower.limiter.limit))
     return found

@@ -1,4 +1,4 @@
-"""Faults against a real cluster under load; see penstock.proof.cluster.rounds for what runs and what is checked."""
+"""Faults against a real cluster under load; see proof.cluster.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
-from penstock.proof.cluster.disks import MountedDisk
-from penstock.proof.cluster.network import can_make_namespaces
-from penstock.proof.cluster.rounds import NAMES, SECURED_NAMES, ClusterRounds
-from penstock.proof.frame import main
-from penstock.proof.kinds import KINDS
 from penstock.testing.history import Outcome
-from tests.servers import give_up_without
+from proof.cluster.disks import MountedDisk
+from proof.cluster.network import can_make_namespaces
+from proof.cluster.rounds import NAMES, SECURED_NAMES, ClusterRounds
+from proof.frame import main
+from proof.kinds import KINDS
 
 # One of each family: a process that hangs and the store; a crash within a move and a network for brokers that have to
 # log in to each other again. The others are for the soak.
@@ -23,13 +21,7 @@ SHORT_MIX = ("pause-long", "zookeeper-cut")
 SHORT_SECURED_MIX = ("reassign-kill", "isolate")
 
 
-@pytest.fixture(autouse=True)
-def java() -> None:
-    try:
-        find_java()
-        find_class_path()
-    except ZooKeeperMissingError as error:
-        give_up_without(str(error), "broker")
+pytestmark = pytest.mark.usefixtures("java")
 
 
 def run_rounds(directory: Path, rounds: int, faults: Sequence[str], *, is_secured: bool = False) -> None:

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from penstock.proof.simulation.cluster.plan import draw_cluster_plan
-from penstock.proof.simulation.cluster.simulation import simulate_cluster
-from penstock.proof.simulation.plan import FOLLOWER, Fault, FaultKind, Mode, Plan
-from penstock.proof.simulation.run import plan_of, run_schedules
-from penstock.proof.simulation.simulation import simulate
+from proof.simulation.cluster.plan import draw_cluster_plan
+from proof.simulation.cluster.simulation import simulate_cluster
+from proof.simulation.plan import FOLLOWER, Fault, FaultKind, Mode, Plan
+from proof.simulation.run import plan_of, run_schedules
+from proof.simulation.simulation import simulate
 from tests.integration.cluster.planted import refuse_what_was_appended
 
 BROKERS = 3
@@ -69,8 +69,8 @@ def test_a_schedule_of_a_cluster_is_the_same_in_another_process_with_other_hashe
     seeds = range(70, 75)
     here = [digests.get(seed) or simulate(plan_of(seed, BROKERS)).digest for seed in seeds]
     program = (
-        "from penstock.proof.simulation.run import plan_of\n"
-        "from penstock.proof.simulation.simulation import simulate\n"
+        "from proof.simulation.run import plan_of\n"
+        "from proof.simulation.simulation import simulate\n"
         f"for seed in range({seeds.start}, {seeds.stop}): print(simulate(plan_of(seed, {BROKERS})).digest)\n"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "12345"}

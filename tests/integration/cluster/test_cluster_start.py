@@ -12,17 +12,7 @@ import pytest
 
 from penstock.cli.errors import ExitCode
 from penstock.processes.server_process import find_free_port
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.integration.cluster.cluster_command import PATIENCE_S, command, running
-
-
-@pytest.fixture(scope="module")
-def java() -> None:
-    try:
-        find_java()
-        find_class_path()
-    except ZooKeeperMissingError as error:
-        pytest.skip(str(error))
 
 
 def fail(*arguments: str, **environment: str) -> tuple[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Iterator
@@ -9,12 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 import penstock
-from penstock.client.addresses import Address
-from penstock.client.versioned import VersionedClient
+import penstock.admin
+from penstock.admin import AsyncAdmin, ClusterState, TopicPartition
+from penstock.client.addresses import Address, parse_servers
+from penstock.client.brokers import Brokers
+from penstock.client.routes.links import Link
 from penstock.health.condition import judge
 from penstock.health.findings import find
-from penstock.health.reading import ClusterReader
-from penstock.health.rolling import why_not_well
+from penstock.health.measurements import LOOK
+from penstock.health.rolling_restart import why_not_well
 from tests.clients.cli_runner import Cli, Result
 from tests.clients.confluent import produce, producer_of
 
@@ -78,9 +82,9 @@ def test_each_problem_has_its_advice_when_a_broker_is_gone(cluster: penstock.Clu
 
 def test_replica_tells_how_far_it_is_when_it_does_not_lead(cluster: penstock.Cluster) -> None:
     produce(producer_of(cluster.bootstrap_servers), "orders", [b"1", b"2", b"3"], partition=0)
-    reader = ClusterReader([(broker.host, broker.port) for broker in cluster.brokers], connect)
-    brokers = {broker.node_id: (broker.host, broker.port) for broker in cluster.brokers}
-    ends = reader.read_log_ends(brokers, [("orders", 0, (1, 2, 3)), ("nothing", 0, (1, 2, 3))])
+    with penstock.admin.connect(cluster.bootstrap_servers) as admin:
+        replicas = {TopicPartition("orders", 0): (1, 2, 3), TopicPartition("nothing", 0): (1, 2, 3)}
+        ends, _ = admin.log_ends(replicas)
     assert sorted((key.topic, key.node_id, end) for key, (_, end) in ends.items()) == [
         ("orders", 1, 3),
         ("orders", 2, 3),
@@ -98,35 +102,36 @@ def test_leaders_are_called_unbalanced_when_one_broker_leads_all(cluster: pensto
     assert "leaders-unbalanced" in names
 
 
-def connect(address: Address, timeout_s: float) -> VersionedClient:
-    return VersionedClient.open(address, client_id="t", software="t", timeout_s=timeout_s, answer_timeout_s=timeout_s)
+class PartlySilent(Brokers):
+    """One broker is a socket that takes connections and never answers: as if its process were paused."""
+
+    def __init__(self, servers: str, silent: int, mute: Address) -> None:
+        super().__init__(parse_servers(servers), patience_s=0.0)
+        self._silent = silent
+        self._mute = mute
+
+    async def connect_node(self, node_id: int) -> Link:
+        return await (self._links.get(self._mute) if node_id == self._silent else super().connect_node(node_id))
+
+
+def look_without(cluster: penstock.Cluster, silent: int) -> ClusterState:
+    async def read(mute: Address) -> ClusterState:
+        async with AsyncAdmin(PartlySilent(cluster.bootstrap_servers, silent, mute), timeout_s=3.0) as admin:
+            return await admin.read_wish(LOOK)
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        return asyncio.run(read(mute.getsockname()))
 
 
 def test_other_brokers_are_shown_when_one_is_silent(cluster: penstock.Cluster) -> None:
-    """A socket that takes connections and never answers, in the place of a broker: as if its process were paused."""
-    silent = cluster.broker(2)
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-
-        def connect_elsewhere(address: Address, timeout_s: float) -> VersionedClient:
-            is_silent = address == (silent.host, silent.port)
-            return connect(mute.getsockname() if is_silent else address, timeout_s)
-
-        servers = [(broker.host, broker.port) for broker in (silent, *cluster.brokers)]
-        seen = ClusterReader(servers, connect_elsewhere, timeout_s=0.5).read()
+    seen = look_without(cluster, 2)
     assert [node_id for node_id, broker in seen.brokers.items() if broker.silence] == [2]
     assert [node_id for node_id, broker in seen.brokers.items() if broker.directories] == [1, 3]
     assert "broker-silent" in {finding.name for finding in find(judge(seen))}
 
 
 def test_cluster_is_not_well_when_the_named_controller_does_not_answer(cluster: penstock.Cluster) -> None:
-    named = cluster.broker(cluster.controller_id())
-    with socket.create_server(("127.0.0.1", 0)) as mute:
-
-        def connect_elsewhere(address: Address, timeout_s: float) -> VersionedClient:
-            return connect(mute.getsockname() if address == (named.host, named.port) else address, timeout_s)
-
-        servers = [(broker.host, broker.port) for broker in cluster.brokers if broker is not named]
-        condition = judge(ClusterReader(servers, connect_elsewhere, timeout_s=0.3).read())
+    condition = judge(look_without(cluster, cluster.controller_id()))
     assert condition.observed.controller_silence
     assert "controller-silent" in {finding.name for finding in find(condition)}
     assert "does not answer" in why_not_well(condition)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processes.guardian import Guardian, read_start, watch_over
+from penstock.core.guardian import Guardian, read_start, watch_over
 from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.clients.support import eventually
 from tests.integration.cluster.test_local_cluster import is_alive

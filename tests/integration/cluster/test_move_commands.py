@@ -4,6 +4,7 @@ beside Kafka's own tools: tests/interop/cluster."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -284,13 +285,20 @@ def test_broker_leads_nothing_that_others_have_when_it_is_demoted_until_that_is_
 ) -> None:
     topic, alone = place(cluster, [1, 2, 3], [2, 1, 3]), place(cluster, [1])
     memory = tmp_path / "before.json"
-    assert "Would let others lead" in cli.run("brokers", "demote", "1", "--file", str(memory), "--dry-run").err
+    planned = cli.run("brokers", "demote", "1", "--file", str(memory), "--dry-run").err.splitlines()[0]
     demoted = cli.run("brokers", "demote", "1", "--file", str(memory), "--json")
+    told = demoted.err.splitlines()[0]
+    assert planned == told.replace("Put", "Would put")
+    counts = "among the replicas of (\\d+) partitions; .* (\\d+) partitions?"
     assert f"{alone}-0" in demoted.json["alone"]
     assert replicas_of(cli, topic) == [[2, 3, 1], [2, 3, 1]]
     assert leaders_of(cli, topic) == [2, 2]
     cli.run("brokers", "demote", "1", "--file", str(memory))  # again: the file still tells how it was
-    cli.run("brokers", "demote", "1", "--undo", "--file", str(memory))
+    undone = cli.run("brokers", "demote", "1", "--undo", "--file", str(memory), "--json")
+    # Both count in the same way.
+    assert re.findall(counts, undone.err) == re.findall(counts, told) != []
+    both = ("reordered", "leaders_moved")
+    assert [undone.json[name] for name in both] == [demoted.json[name] for name in both]
     assert replicas_of(cli, topic) == [[1, 2, 3], [2, 1, 3]]
     assert leaders_of(cli, topic) == [1, 2]
     assert not memory.exists()
@@ -305,6 +313,14 @@ def test_brokers_are_listed_with_what_they_have_when_asked_for(cluster: penstock
     assert cli.run("brokers", "list").text.splitlines()[0].split() == [
         "ID", "ADDRESS", "RACK", "CONTROLLER", "REPLICAS", "LEADS", "PREFERRED", "LAGGING", "SIZE",
     ]  # fmt: skip
+
+
+def test_nothing_is_done_and_nothing_is_wrong_when_a_plan_is_empty(cli: Cli, tmp_path: Path) -> None:
+    """`plan` wrote the file, and `apply` refused it."""
+    empty = tmp_path / "plan.json"
+    empty.write_text('{"version": 1, "partitions": []}')
+    for command in ("apply", "status"):
+        assert "There is nothing to do: the plan is empty." in cli.run("reassign", command, str(empty)).err
 
 
 # ---------------------------------------------------------------------------------------------------- leaders
@@ -375,6 +391,20 @@ def test_replica_that_misses_records_leads_when_an_unclean_election_is_confirmed
     assert values(read_topic(cluster.bootstrap_servers, topic, len(RECORDS))) == RECORDS
 
 
+def test_broker_that_is_away_is_named_when_its_replicas_were_throttled(cluster: penstock.Cluster, cli: Cli) -> None:
+    victim = next(node for node in (2, 3) if node != cluster.controller_id())
+    topic = place(cluster, [1, victim])
+    cluster.stop_broker(victim)
+    try:
+        cluster.wait_until_ready()
+        assert cli.run("reassign", "status").err == "Nothing moves.\n"
+        cli.run("configs", "alter", "--topic", topic, "--set", f"follower.replication.throttled.replicas=0:{victim}")
+        assert f"Broker {victim} is away and may keep a throttle" in cli.run("reassign", "status").err
+    finally:
+        cluster.restore()
+        cluster.wait_until_in_sync()
+
+
 # ---------------------------------------------------------------------------------------------------- topics
 
 
@@ -391,6 +421,7 @@ def test_filters_find_topics_and_partitions_when_they_are_asked_for(cluster: pen
     assert found("--at-min-isr")
     assert found("--with-overrides", "--exclude-internal")
     cli.run("configs", "alter", "--topic", topic, "--set", "min.insync.replicas=3")
-    assert found("--under-min-isr")
+    assert not found("--under-min-isr")  # more than there are counts as all of them, and acks=all is accepted
+    assert found("--at-min-isr")
     assert "min.insync.replicas=3" in cli.run("topics", "describe", "--with-overrides").text
     assert cli.try_run("topics", "describe", "--with-overrides", "--unavailable").code == 2

@@ -1,4 +1,4 @@
-"""What clients feel of a move; see penstock.proof.moving.rounds for what runs and what is measured."""
+"""What clients feel of a move; see proof.moving.rounds for what runs and what is measured."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.frame import Task
-from penstock.proof.moving.rounds import run
+from proof.frame import Task
+from proof.moving.rounds import run
 
 
 @pytest.mark.soak

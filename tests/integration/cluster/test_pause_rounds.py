@@ -1,4 +1,4 @@
-"""ZooKeeper and a broker stand still; see penstock.proof.pauses.rounds for what runs and what is checked."""
+"""ZooKeeper and a broker stand still; see proof.pauses.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 import penstock
-from penstock.proof.fleet.senders import STREAM_KINDS, encode_streamed
-from penstock.proof.pauses.rounds import BUSY, PAUSES_S, PauseRounds
-from penstock.proof.pauses.stage import BROKERS, Pausable, PenstockStage
-from penstock.proof.verdict import DUPLICATED
+from proof.fleet.streams import STREAM_KINDS, encode_streamed
+from proof.pauses.rounds import BUSY, PAUSES_S, PauseRounds
+from proof.pauses.stage import BROKERS, Pausable, PenstockStage
+from proof.verdict import DUPLICATED
 
 IDEMPOTENT = next(index for index, kind in enumerate(STREAM_KINDS) if kind.name == "idempotent")
 

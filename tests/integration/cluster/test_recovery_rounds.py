@@ -1,11 +1,11 @@
-"""Times to recover; see penstock.proof.recovery.rounds for what runs and what is measured."""
+"""Times to recover; see proof.recovery.rounds for what runs and what is measured."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.proof.frame import Task
-from penstock.proof.recovery.rounds import run
+from proof.frame import Task
+from proof.recovery.rounds import run
 
 
 def test_every_partition_is_written_to_again_when_a_leader_is_killed(tmp_path: Path) -> None:

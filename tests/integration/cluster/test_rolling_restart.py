@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,22 +13,12 @@ import pytest
 
 import penstock
 from penstock.local_cluster.errors import ClusterError
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import admin_of
 from tests.integration.cluster.application import Application, check
-from tests.integration.cluster.cluster_command import running
+from tests.integration.cluster.cluster_command import Running, running
 
 PATIENCE_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def java() -> None:
-    try:
-        find_java()
-        find_class_path()
-    except ZooKeeperMissingError as error:
-        pytest.skip(str(error))
 
 
 def setting(servers: str, node_id: int, key: str) -> str:
@@ -151,9 +144,26 @@ def test_application_hears_of_nothing_when_a_second_command_restarts_the_cluster
         assert admin_of(servers).list_topics(timeout=PATIENCE_S).topics["t"].partitions.keys() == set(range(6))
         refused = cli.try_run("cluster", "restart", "--data", str(data), "--broker", "1", "--set", "num.partitions=no")
         assert (refused.code, "num.partitions" in refused.err) == (1, True)
+        restart_a_broker_that_was_started_by_hand(started, cli, data)
         started.interrupt()
         assert started.wait() == 0
     assert "no cluster runs" not in done.err
+
+
+def restart_a_broker_that_was_started_by_hand(started: Running, cli: Cli, data: Path) -> None:
+    """After `kill -9` of a broker and the command that `cluster start` advises, `cluster restart` refused."""
+    pid = started.wait_for(r"(?s).* 3  127\.0\.0\.1:\d+ +(\d+)  running")[1]
+    os.kill(int(pid), signal.SIGKILL)
+    advised = started.wait_for(r"To bring it back: penstock (.*)\n")[1].split()
+    with subprocess.Popen([sys.executable, "-m", "penstock", *advised], stderr=subprocess.DEVNULL) as by_hand:
+        try:
+            cli.run("cluster", "restart", "--wait", "3")
+            again = cli.run("cluster", "restart", "--data", str(data), "--broker", "3")
+            assert "Broker 3: done" in again.err
+            assert by_hand.wait(PATIENCE_S) == 0
+        finally:
+            by_hand.kill()
+    started.wait_for(rf" 3  127\.0\.0\.1:\d+ +(?!{pid} )\d+  running")
 
 
 @pytest.mark.soak

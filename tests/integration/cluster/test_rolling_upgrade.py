@@ -13,15 +13,16 @@ from penstock.cluster.levels import FEATURE, LevelRange
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.proof.cluster.builds import (
+from penstock.server.broker_server import BrokerServer
+from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
+from proof.cluster.builds import (
     LEVEL_AFTER,
+    LEVELS_BEFORE,
     make_build_after,
-    make_build_with_one_level,
+    make_build_up_to,
     run_by,
     unpack_build_before,
 )
-from penstock.server.broker_server import BrokerServer
-from penstock.testing.processes import BrokerProcess, ZooKeeperProcess
 from tests.clients.cli_runner import Cli, Result
 from tests.integration.cluster.application import Application, check
 from tests.integration.zookeeper import own_connect
@@ -98,16 +99,20 @@ def levels_known(cli: Cli) -> list[int]:
     return [feature["highest"] for node_id in sorted(known) for feature in known[node_id] if feature["name"] == FEATURE]
 
 
+# Each takes 15 s of the processors, so the newest is tried every time and those before it in `make soak`.
+@pytest.mark.parametrize(
+    "level", [*(pytest.param(level, marks=pytest.mark.soak) for level in LEVELS_BEFORE[:-1]), LEVELS_BEFORE[-1]]
+)
 def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_replaced_one_by_one(
-    tmp_path: Path, zookeeper: ZooKeeperProcess
+    tmp_path: Path, zookeeper: ZooKeeperProcess, level: int
 ) -> None:
     # Without its history this tree takes the place of the build before: the levels still differ.
-    before = unpack_build_before(tmp_path / "before") or make_build_with_one_level(tmp_path / "before")
+    before = unpack_build_before(tmp_path / "before", level) or make_build_up_to(level, tmp_path / "before")
     after = make_build_after(tmp_path / "after")
     with brokers_of(before, tmp_path, own_connect(zookeeper)) as brokers:
         cli = Cli(",".join(broker.bootstrap_servers for broker in brokers))
         cli.run("topics", "create", "t", "--partitions", "6", "--replication-factor", "3")
-        assert levels_known(cli) == [1, 1, 1]
+        assert levels_known(cli) == [level] * 3
         with Application(cli.bootstrap_servers, "t") as application:
             for node_id, broker in enumerate(brokers, start=1):
                 cli.run("cluster", "restart", "--check", str(node_id))
@@ -115,9 +120,9 @@ def test_application_hears_of_nothing_when_brokers_of_the_build_before_are_repla
                 broker.environment = run_by(after)
                 broker.start()
                 cli.run("cluster", "restart", "--wait", str(node_id))
-                assert levels_known(cli) == [LEVEL_AFTER] * node_id + [1] * (3 - node_id)
+                assert levels_known(cli) == [LEVEL_AFTER] * node_id + [level] * (3 - node_id)
                 if node_id == 1:
                     assert cli.try_run("cluster", "upgrade").code == 1
-            assert f"{FEATURE} has risen from 1 to {LEVEL_AFTER}" in cli.run("cluster", "upgrade").err
+            assert f"{FEATURE} has risen from {level} to {LEVEL_AFTER}" in cli.run("cluster", "upgrade").err
             cli.run("topics", "create", "after", "--partitions", "3", "--replication-factor", "3")
         check(application)

@@ -11,8 +11,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 import penstock
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
-from penstock.securing.setup import SecureSetup
+from penstock.security_setup.setup import SecureSetup
 from tests.clients.cli_runner import Cli
 from tests.clients.support import eventually
 from tests.integration.cluster.application import Application, check
@@ -20,15 +19,6 @@ from tests.integration.cluster.stranger import stranger_at, try_everything
 
 CONFIG = {"offsets.topic.num.partitions": 3}
 PATIENCE_S = 60.0
-
-
-@pytest.fixture
-def java() -> None:
-    try:
-        find_java()
-        find_class_path()
-    except ZooKeeperMissingError as error:
-        pytest.skip(str(error))
 
 
 def application(cluster: penstock.Cluster) -> Application:

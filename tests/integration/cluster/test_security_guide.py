@@ -28,11 +28,11 @@ from penstock.core.properties import format_properties, parse_properties, read_p
 from penstock.processes.server_process import ServerProcess
 from penstock.testing.processes import ZooKeeperProcess, find_free_port
 from tests.clients.cli_runner import Cli
+from tests.guides.blocks import find_section, read_blocks
 from tests.integration.cluster.application import Application
 from tests.integration.zookeeper import own_connect
 
 GUIDE = Path(__file__).resolve().parents[3] / "docs" / "guides" / "security.md"
-TITLE = "## Turn security on in a running cluster\n"
 PATIENCE_S = 120.0
 TOPIC, GROUP = "orders", "billing"
 NUMBERS = (1, 2, 3)
@@ -56,8 +56,8 @@ echo "$1" > "{root}/restart.new" && exec mv "{root}/restart.new" "{root}/restart
 
 def guide_blocks() -> Iterator[tuple[str, str]]:
     """The language and the text of each block of the section."""
-    section = GUIDE.read_text().split(TITLE)[1].split("\n## ")[0]
-    yield from re.findall(r"^```(\w+)\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    for block in read_blocks(find_section(GUIDE.read_text(), "Turn security on in a running cluster")):
+        yield block.language, block.text
 
 
 class Machines:

@@ -20,7 +20,7 @@ from penstock.http.server import HttpSecurity
 from penstock.registry.api.access import Access
 from penstock.registry.api.forwarding import ALONE, Forwarder
 from penstock.registry.api.rights import parse_rights
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from tests.integration.registry.serving import PATIENCE_S, Answer, Served, serving
 
 RULES = [
@@ -44,7 +44,7 @@ LONG = {"schema": '"long"'}
 
 
 class Trail:
-    kinds = frozenset((Kind.DENIAL, Kind.CHANGE))
+    kinds = frozenset((AuditKind.DENIAL, AuditKind.CHANGE))
     refuses = False
 
     def __init__(self) -> None:
@@ -252,9 +252,9 @@ def test_trail_has_denials_and_changes_when_they_happen(guarded: Served, trail: 
     seen = [(e.kind, e.what, e.is_allowed, e.principal, e.resource, e.operation) for e in trail.events]
     subject = "Subject:orders-audited"
     assert seen == [
-        (Kind.CHANGE, "RegisterSchema", True, "User:alice", subject, "WRITE"),
-        (Kind.DENIAL, "RegisterSchema", False, "User:bob", subject, "WRITE"),
-        (Kind.CHANGE, "ChangeGlobalConfig", True, "User:ops", "Registry:registry", "ADMIN"),
+        (AuditKind.CHANGE, "RegisterSchema", True, "User:alice", subject, "WRITE"),
+        (AuditKind.DENIAL, "RegisterSchema", False, "User:bob", subject, "WRITE"),
+        (AuditKind.CHANGE, "ChangeGlobalConfig", True, "User:ops", "Registry:registry", "ADMIN"),
     ]
     assert trail.events[0].details["version"] == 1
 

@@ -19,14 +19,15 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from penstock.registry.api.openapi import make_document
+from penstock.http.openapi import make_document
+from penstock.registry.api.table import OPERATIONS, describe
 from tests.integration.registry.serving import PATIENCE_S, Served
 
 Case: TypeAlias = AnyCase[Any]
 
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
-DOCUMENT = schemathesis.openapi.from_dict(make_document("1"))
-OPERATIONS: list[Any] = [cast("Any", found).ok() for found in DOCUMENT.get_all_operations()]
+DOCUMENT = schemathesis.openapi.from_dict(make_document(describe("1"), OPERATIONS))
+DESCRIBED: list[Any] = [cast("Any", found).ok() for found in DOCUMENT.get_all_operations()]
 
 # What is made from the document alone is hardly ever a schema, or a subject that there is.
 SUBJECTS = st.sampled_from(["a", "b/c", ":.c:d", ":.c:", "e"])
@@ -67,7 +68,7 @@ def checks_of(operation: Any, mode: GenerationMode) -> list[Any]:
 
 
 def run(registry: Served, mode: GenerationMode, examples: int) -> None:
-    for operation in OPERATIONS:
+    for operation in DESCRIBED:
         checks = checks_of(operation, mode)
 
         @settings(

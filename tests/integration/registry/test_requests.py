@@ -11,6 +11,11 @@ from penstock.registry.api.answers import MEDIA_TYPE, MEDIA_TYPES
 from tests.integration.registry.serving import PATIENCE_S, Served
 
 STRING = {"schema": '"string"'}
+NAMED = {
+    "google/type/money.proto": "google.type.Money",
+    "google/type/datetime.proto": "google.type.DateTime",
+    "confluent/type/variant.proto": "confluent.type.Variant",
+}
 
 
 def send(
@@ -39,6 +44,12 @@ def test_body_is_read_when_it_has_no_type(registry: Served) -> None:
         (b"{}", {"content-encoding": "gzip"}, 415),
         (b"{", {}, 400),
         (b"\xff\xfe", {}, 400),
+        (b'{"schema": "\xff"}', {}, 400),
+        (b'{"schema": "\\"int\\"", "metadata": {"properties": {"\xff": ""}}}', {}, 400),
+        (b'{"schema": "\\ud800"}', {}, 400),
+        (b'{"schema": "\\"int\\"", "id": NaN}', {}, 400),
+        (b'{"schema": "\\"int\\"", "id": 1e400}', {}, 400),
+        (b'{"schema": "\\"int\\"", "metadata": ' + b'{"a":' * 5_000 + b"1" + b"}" * 5_001, {}, 400),
         (b"[]", {}, 400),
         (b'{"schema": {"type": "string"}}', {}, 400),
         (b'{"schema": "\\"int\\"", "references": [1]}', {}, 400),
@@ -58,11 +69,96 @@ def test_body_is_refused_with_confluents_codes_when_it_cannot_be_used(
     assert send(registry, data, {"content-type": "application/json", **headers}) == (int(str(code)[:3]), code)
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("PUT", "/config"), ("PUT", "/mode"), ("POST", "/subjects/bodies/versions/1/tags")]
+)
+def test_every_body_is_refused_with_a_sentence_when_a_text_in_it_is_no_utf_8(
+    registry: Served, method: str, path: str
+) -> None:
+    body = b'{"compatibility": "\xff", "mode": "\xff", "tagsToAdd": [{"tags": ["\xff"]}]}'
+    answer = requests.request(method, registry.url + path, data=body, timeout=PATIENCE_S)
+    assert answer.status_code == 400
+    assert answer.json() == {"error_code": 400, "message": "The request is not readable: a text in it is no UTF-8"}
+
+
 def test_answers_have_the_registrys_type_when_all_is_well_and_when_not(registry: Served) -> None:
     for path in ("/subjects", "/nothing", "/schemas/ids/99999", "/schemas/ids/x", "/schemas/types"):
         assert requests.get(registry.url + path, timeout=PATIENCE_S).headers["content-type"] == MEDIA_TYPE
     assert registry.get("/nothing").body == {"error_code": 404, "message": "Not Found"}
     assert registry.delete("/subjects").body == {"error_code": 405, "message": "Method Not Allowed"}
+
+
+@pytest.mark.parametrize(
+    ("accept", "answered"),
+    [
+        ("*/*", MEDIA_TYPE),
+        ("application/*", MEDIA_TYPE),
+        (", ".join(reversed(MEDIA_TYPES)), MEDIA_TYPE),
+        ("text/html, application/json", "application/json"),
+        ("application/vnd.schemaregistry+json;q=0.5, application/json;q=0.8", "application/json"),
+        ("application/vnd.schemaregistry.v1+json;q=0, */*", "application/vnd.schemaregistry+json"),
+        ("Application/VND.schemaregistry+json", "application/vnd.schemaregistry+json"),
+    ],
+)
+def test_answer_has_the_type_that_the_caller_likes_best_when_it_is_one_of_ours(
+    registry: Served, subject: str, accept: str, answered: str
+) -> None:
+    schema_id = registry.post(f"/subjects/{subject}/versions", STRING).body["id"]  # type: ignore[index]
+    for path in (f"/schemas/ids/{schema_id}", f"/schemas/ids/{schema_id}", "/subjects", "/schemas/ids/99999"):
+        answer = requests.get(registry.url + path, headers={"accept": accept}, timeout=PATIENCE_S)
+        assert answer.headers["content-type"] == answered
+        assert answer.json()
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/html", "application/json;q=0", "application/xml, text/*", ",".join(["a"] * 99)]
+)
+def test_nothing_is_done_when_the_caller_accepts_no_type_of_ours(registry: Served, subject: str, accept: str) -> None:
+    headers = {"accept": accept}
+    answer = registry.post(f"/subjects/{subject}/versions", STRING, headers=headers)
+    assert (answer.status, answer.body) == (406, {"error_code": 406, "message": "HTTP 406 Not Acceptable"})
+    assert registry.get(f"/subjects/{subject}/versions").status == 404
+    assert registry.get("/readyz", headers=headers).status == 200
+
+
+def test_answer_by_id_names_a_version_when_a_subject_is_asked_about(registry: Served, subject: str) -> None:
+    other = {"schema": json.dumps({"type": "fixed", "name": subject.replace("-", "_"), "size": 1})}
+    registry.put(f"/config/{subject}", {"compatibility": "NONE"})
+    registry.post(f"/subjects/{subject}/versions", STRING)
+    found = registry.post(f"/subjects/{subject}/versions", other).body["id"]  # type: ignore[index]
+    registry.post(f"/subjects/{subject}-twin/versions", other)
+
+    def told(query: str) -> tuple[object, object, object]:
+        body = registry.get(f"/schemas/ids/{found}{query}").body
+        assert isinstance(body, dict)
+        return body.get("subject"), body.get("version"), body.get("deleted")
+
+    assert told("") == (None, None, None)
+    assert told(f"?subject={subject}") == (subject, 2, None)
+    assert told(f"?subject={subject}-twin") == (f"{subject}-twin", 1, None)
+    assert told("?subject=unknown") == (subject, 2, None)
+    registry.delete(f"/subjects/{subject}/versions/2")
+    assert told(f"?subject={subject}") == (subject, 2, True)
+    assert told("?subject=unknown") == (f"{subject}-twin", 1, None)
+
+
+def test_subject_is_not_blocked_when_somebody_registers_what_nobody_can_compare(registry: Served, subject: str) -> None:
+    inner = {f"d{n}": {"type": "object", "properties": {"a": {"$ref": f"#/$defs/d{n + 1}"}}} for n in range(100)}
+    deep = {"$ref": "#/$defs/d0", "$defs": {**inner, "d100": {"type": "string"}}}
+    refused = registry.post(f"/subjects/{subject}/versions", {"schemaType": "JSON", "schema": json.dumps(deep)})
+    assert (refused.status, refused.code) == (422, 42201), refused
+    for text in ('{"type":"object"}', '{"type":"object","title":"a"}'):
+        assert registry.post(f"/subjects/{subject}/versions", {"schemaType": "JSON", "schema": text}).status == 200
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_file_that_everybody_has_is_imported_when_nobody_refers_to_it(
+    registry: Served, subject: str, name: str
+) -> None:
+    text = f'syntax = "proto3"; import "{name}"; message M {{ {NAMED[name]} a = 1; }}'
+    answer = registry.post(f"/subjects/{subject}/versions", {"schemaType": "PROTOBUF", "schema": text})
+    assert answer.status == 200, answer
+    assert registry.get(f"/subjects/{subject}/versions/1?format=serialized").status == 200
 
 
 @pytest.mark.parametrize("path", ["/schemas/ids/x", "/schemas/ids/99999999999", "/subjects?limit=x"])

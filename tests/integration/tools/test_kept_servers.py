@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.processes.zookeeper_jars import ZooKeeperMissingError, find_class_path, find_java
 from tests import keeping
-from tests.servers import give_up_without
 
 CONFTEST = """
 from tests import keeping
@@ -50,13 +48,7 @@ def test_of_a_broker_inside():
 """
 
 
-@pytest.fixture(autouse=True)
-def java() -> None:
-    try:
-        find_java()
-        find_class_path()
-    except ZooKeeperMissingError as error:
-        give_up_without(str(error), "broker")
+pytestmark = pytest.mark.usefixtures("java")
 
 
 def test_data_and_logs_are_kept_and_shown_when_a_test_of_a_cluster_fails(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_test_stops_its_servers_when_the_command_is_interrupted(tmp_path: Path
 def test_busy_loops_end_when_the_command_is_killed() -> None:
     program = (
         "import time\n"
-        "from penstock.proof.busy_loops import BusyLoops\n"
+        "from proof.busy_loops import BusyLoops\n"
         "with BusyLoops(2) as loops:\n"
         "    print(*loops.pids, flush=True)\n"
         "    time.sleep(600)"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 
-from penstock.proof.history.run import HistoryRun
 from penstock.testing.history import Outcome
+from penstock.testing.history.run import HistoryRun
 from penstock.testing.processes import ServerProcess
+from proof.history.rounds import Faults
 
 
 def run_history(broker: ServerProcess, *faults: str) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print(f"history with seed {seed}")  # shown by pytest when the test fails
-    run = HistoryRun(broker.bootstrap_servers, 15.0, seed, server=broker, faults=faults, say=print)
+    run = HistoryRun(broker.bootstrap_servers, 15.0, seed, disturb=Faults(broker, seed, faults, print).inject)
     report = run.run()
     print(report)
     assert report.is_sound, "\n".join([str(report), *map(str, report.history.anomalies)])

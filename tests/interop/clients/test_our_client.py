@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
+from penstock.client.batch_producer import Appended, BatchProducer, NewRecord
 from penstock.client.brokers import CoordinatorKind
 from penstock.client.consumer_protocol import CONSUMER, RANGE, assign_by_range, read_assignment, write_subscription
-from penstock.client.fetching import EARLIEST, LATEST, fetch, offset_of
 from penstock.client.membership import GroupProtocol, Member, MemberTimes
-from penstock.client.producing import Appended, BatchProducer, NewRecord
+from penstock.client.partition_fetch import EARLIEST, LATEST, fetch, offset_of
 from penstock.client.transactional_writer import FencedError, TransactionalWriter
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode

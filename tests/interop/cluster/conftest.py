@@ -11,7 +11,7 @@ import pytest
 import penstock
 from apache_kafka.commands import ToolResult, run_command
 from penstock.testing.pytest_plugin import KafkaClusterFixture
-from tests.interop.cluster.looking import PATIENCE_S, bystander
+from tests.interop.cluster.cluster_view import PATIENCE_S, bystander
 from tests.interop.conftest import KafkaTool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock
-from tests.interop.cluster.looking import bystander, place
+from tests.interop.cluster.cluster_view import bystander, place
 from tests.interop.conftest import KafkaTool
 
 RETENTION = "7200000"

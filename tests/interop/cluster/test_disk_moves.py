@@ -8,7 +8,7 @@ from pathlib import Path
 import penstock
 from tests.clients.confluent import produce, producer_of, read_topic, values
 from tests.clients.support import eventually
-from tests.interop.cluster.looking import describe, place
+from tests.interop.cluster.cluster_view import describe, place
 from tests.interop.conftest import KafkaTool
 
 REASSIGN = "kafka-reassign-partitions"

@@ -16,7 +16,7 @@ import penstock
 from apache_kafka.jars import java_command
 from penstock.testing.pytest_plugin import KafkaClusterFixture
 from tests.clients.confluent import admin_of
-from tests.interop.cluster.looking import PATIENCE_S
+from tests.interop.cluster.cluster_view import PATIENCE_S
 
 PARTITIONS = 3
 

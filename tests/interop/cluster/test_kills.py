@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from apache_kafka.kills import compare, find_go
-from penstock.proof.frame import Task
-from penstock.proof.kills.rounds import AWAY_S, PERIOD_S
+from proof.frame import Task
+from proof.kills.rounds import AWAY_S, PERIOD_S
 
 # With each library.
 APPLICATIONS = 4
@@ -27,7 +27,7 @@ def run_rounds(directory: Path, rounds: int, period_s: float, away_s: float) -> 
     assert len(comparison.ours.journal.waits) == libraries * APPLICATIONS, str(comparison)
 
 
-@pytest.mark.timeout(280)
+@pytest.mark.timeout(600)  # 95 s on a machine of its own; a broker of Kafka that comes back waits for the other tests
 def test_applications_see_no_error_and_no_wait_that_kafka_does_not_have(tmp_path: Path) -> None:
     run_rounds(tmp_path, 2, period_s=12.0, away_s=5.0)
 

@@ -16,7 +16,7 @@ from penstock.protocol.messages.alter_partition_reassignments import (
 )
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import produce, producer_of, read_topic, values
-from tests.interop.cluster.looking import PATIENCE_S, describe, place
+from tests.interop.cluster.cluster_view import PATIENCE_S, describe, place
 from tests.interop.conftest import KafkaTool
 
 ELECT = "kafka-leader-election"

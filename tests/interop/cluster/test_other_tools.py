@@ -12,7 +12,7 @@ import penstock
 from apache_kafka.commands import ToolResult, run_command
 from penstock.coordinators.partitioning import partition_for
 from tests.clients.confluent import admin_of, consumer_of, produce, producer_of, read
-from tests.interop.cluster.looking import PATIENCE_S, bystander, place
+from tests.interop.cluster.cluster_view import PATIENCE_S, bystander, place
 from tests.interop.conftest import KafkaTool
 
 SPREAD = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from apache_kafka.pauses import ApacheKafkaStage
-from penstock.proof.pauses.placed import WITHOUT_OFFSET
-from penstock.proof.pauses.rounds import BUSY, PAUSES_S, PauseRounds
-from penstock.proof.verdict import DUPLICATED, LOST, OTHER, REORDERED
+from proof.pauses.placed import WITHOUT_OFFSET
+from proof.pauses.rounds import BUSY, PAUSES_S, PauseRounds
+from proof.verdict import DUPLICATED, LOST, OTHER, REORDERED
 
 
 def run_rounds(directory: Path, rounds: int, pauses_s: Sequence[float], busy: int) -> None:

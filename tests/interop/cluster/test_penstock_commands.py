@@ -15,14 +15,15 @@ from confluent_kafka.cimpl import NewTopic
 import penstock
 from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.commands import run_command
+from apache_kafka.jars import UNMEASURED_OPTIONS
 from apache_kafka.node import ApacheKafkaNode
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.moves import start_moves
 from penstock.core.types import TopicPartition
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import admin_of, produce, producer_of
 from tests.clients.support import eventually
-from tests.interop.cluster.looking import PATIENCE_S, bystander
+from tests.interop.cluster.cluster_view import PATIENCE_S, bystander
 
 RECORDS = 500
 Pausing = Callable[[int], object]
@@ -168,7 +169,7 @@ def test_replicas_stay_when_a_move_to_a_broker_that_hangs_is_cancelled(
     others = peer.without(target)
     looking = Cli(others.bootstrap_servers)
     with hanging(peer, target):
-        assert start_moves(Cluster(others.bootstrap_servers), {TopicPartition(topic, 0): (stays, target)}) == {}
+        assert start_moves(ClusterClient(others.bootstrap_servers), {TopicPartition(topic, 0): (stays, target)}) == {}
         status = looking.run("reassign", "status", plan, "--json").json
         assert [move["state"] for move in status["moves"]] == ["moving", "done"]
         assert status["moves"][0]["adding"] == [target]
@@ -227,7 +228,7 @@ def test_apache_kafkas_broker_may_stop_when_it_was_decommissioned(apache: Peer, 
 
 def test_replica_moves_to_the_other_disk_when_the_file_names_its_directory(tmp_path: Path, topic: str) -> None:
     disks = [str(tmp_path / "node" / name) for name in ("data", "more-data")]
-    with ApacheKafkaNode(tmp_path / "node", config={"log.dirs": ",".join(disks)}) as node:
+    with ApacheKafkaNode(tmp_path / "node", config={"log.dirs": ",".join(disks)}, options=UNMEASURED_OPTIONS) as node:
         cli = Cli(node.bootstrap_servers)
         cli.run("topics", "create", topic)
         produce(producer_of(node.bootstrap_servers), topic, [b"x" * 100] * RECORDS)

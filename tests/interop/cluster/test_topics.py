@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import penstock
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.moves import start_moves
 from penstock.core.types import TopicPartition
 from tests.clients.confluent import consumer_of
-from tests.interop.cluster.looking import PATIENCE_S, bystander, describe, place
+from tests.interop.cluster.cluster_view import PATIENCE_S, bystander, describe, place
 from tests.interop.conftest import KafkaTool
 
 
@@ -106,7 +106,7 @@ def test_replica_on_its_way_is_not_missed_when_a_move_to_a_broker_that_hangs_is_
     place(cluster, topic, [others])
     cluster.pause(target)
     wanted = {TopicPartition(topic, 0): (*others, target)}
-    assert start_moves(Cluster(cluster.broker(controller).bootstrap_servers), wanted) == {}
+    assert start_moves(ClusterClient(cluster.broker(controller).bootstrap_servers), wanted) == {}
     cluster.wait_until_ready(PATIENCE_S)  # the tool would wait for a broker that hangs and is still named
     described = tool("kafka-topics", "--describe", "--topic", topic).stdout
     assert f"Adding Replicas: {target}" in described

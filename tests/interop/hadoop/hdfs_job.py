@@ -10,8 +10,8 @@ import os
 import sys
 
 from penstock.pipelines import Pipeline, Settings, Topic
-from penstock.pipelines.running.runner import Run
-from penstock.pipelines.running.session import open_session
+from penstock.pipelines.runtime.runner import Run
+from penstock.pipelines.runtime.spark.session import open_session
 from penstock.pipelines.sinks.hive import HiveTable
 from penstock.pipelines.sinks.lake import Lake
 from penstock.pipelines.steps import parse_json

@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from apache_kafka.jars import PeerUnavailableError
 from hadoop.jars import fetch_hadoop_jars
 from hadoop.node import HdfsProcess, YarnCluster
-from penstock.proof.pipeline.spark_cluster import SPARK_HOME
 from penstock.testing.processes import BrokerProcess
+from proof.pipeline.spark_cluster import SPARK_HOME
 from tests.pipelines.committed import committed_values, make_topic, unique
 from tests.pipelines.test_cluster import JOB as CLUSTER_JOB
 from tests.pipelines.test_cluster import SPARK, produce_addresses

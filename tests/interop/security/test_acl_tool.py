@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from apache_kafka.commands import run_command
+from apache_kafka.jars import UNMEASURED_OPTIONS
 from apache_kafka.node import ApacheKafkaNode
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.testing.processes import BrokerProcess, ServerProcess
@@ -18,7 +19,9 @@ CONFIG = {"node.id": "1", "authorizer.class.name": STANDARD_AUTHORIZER, "super.u
 
 @pytest.fixture(scope="module")
 def kafka_with_rules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheKafkaNode]:
-    with ApacheKafkaNode(tmp_path_factory.mktemp("kafka-rules") / "node", config=CONFIG) as node:
+    with ApacheKafkaNode(
+        tmp_path_factory.mktemp("kafka-rules") / "node", config=CONFIG, options=UNMEASURED_OPTIONS
+    ) as node:
         yield node
 
 

@@ -15,9 +15,10 @@ from typing import Any, BinaryIO, NamedTuple
 import pytest
 
 from apache_kafka.commands import run_command
+from apache_kafka.jars import UNMEASURED_OPTIONS
 from apache_kafka.node import ApacheKafkaNode
 from penstock.client.connection import BlockingConnection
-from penstock.client.versioned import VersionedClient
+from penstock.client.versioned_client import VersionedClient
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
@@ -174,7 +175,9 @@ def kafka_with_kerberos(realm: Realm, tmp_path_factory: pytest.TempPathFactory) 
         "sasl.kerberos.principal.to.local.rules": RULES.replace("\\", "\\\\"),
         "delegation.token.secret.key": "the brokers' own",
     }
-    node = ApacheKafkaNode(tmp_path_factory.mktemp("kafka-kerberos") / "node", config=config, port=plain)
+    node = ApacheKafkaNode(
+        tmp_path_factory.mktemp("kafka-kerberos") / "node", config=config, port=plain, options=UNMEASURED_OPTIONS
+    )
     node.environment = {"JDK_JAVA_OPTIONS": f"-Djava.security.krb5.conf={realm.config}"}
     with node:
         yield f"localhost:{sasl}"
@@ -197,12 +200,12 @@ def test_lines_come_back_when_kafkas_console_clients_have_a_keytab(kerberized: K
 
 
 def test_every_record_arrives_when_a_java_producer_logs_in_again_and_again(kerberized: Kerberized) -> None:
-    """The listener's logins end after two seconds; the program writes for six."""
-    writing = ("--topic", "again", "--num-records", "1200", "--throughput", "200", "--record-size", "100")
+    """The listener's logins end after two seconds; the program writes for twelve."""
+    writing = ("--topic", "again", "--num-records", "2400", "--throughput", "200", "--record-size", "100")
     written = kerberized.tool("kafka-producer-perf-test", "SASL_SSL", "alice", *writing)
-    assert any(line.startswith("1200 records sent") for line in written)
+    assert any(line.startswith("2400 records sent") for line in written)
     offsets = ("--topic", "again")
-    assert kerberized.tool("kafka-get-offsets", "SASL_PLAINTEXT", "alice", *offsets) == ["again:0:1200"]
+    assert kerberized.tool("kafka-get-offsets", "SASL_PLAINTEXT", "alice", *offsets) == ["again:0:2400"]
     assert read_metric(kerberized.ports["METRICS"], AGAIN) >= 2
 
 

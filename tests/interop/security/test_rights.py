@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from apache_kafka.jars import UNMEASURED_OPTIONS
 from apache_kafka.node import ApacheKafkaNode
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.protocol.errors import ErrorCode
@@ -203,7 +204,9 @@ def forms() -> Iterable[tuple[int, Form]]:
 
 @pytest.fixture(scope="module")
 def of_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Answer]]:
-    with ApacheKafkaNode(tmp_path_factory.mktemp("kafka-acls") / "node", config=CONFIG) as node:
+    with ApacheKafkaNode(
+        tmp_path_factory.mktemp("kafka-acls") / "node", config=CONFIG, options=UNMEASURED_OPTIONS
+    ) as node:
         yield answers(node)
 
 

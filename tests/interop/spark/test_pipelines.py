@@ -14,8 +14,8 @@ import pytest
 
 from apache_kafka.cluster import ApacheKafkaCluster
 from apache_kafka.node import ApacheKafkaNode
-from penstock.proof.pipeline.brokers import Broker
-from penstock.proof.pipeline.rounds import PipelineRounds
+from proof.pipeline.brokers import Broker
+from proof.pipeline.rounds import PipelineRounds
 
 REPOSITORY = Path(__file__).parents[3]
 FILES = (

@@ -19,7 +19,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from penstock.pipelines import Pipeline, Settings, Topic
 from penstock.pipelines.data_source import register
-from penstock.pipelines.running.runner import Run
+from penstock.pipelines.runtime.runner import Run
 from penstock.pipelines.sinks.topic import TopicSettings, TopicSink
 from penstock.pipelines.steps import select
 from penstock.testing.processes import ServerProcess

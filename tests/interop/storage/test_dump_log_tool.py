@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from apache_kafka.commands import run_command
+from apache_kafka.jars import UNMEASURED_OPTIONS
 from apache_kafka.node import ApacheKafkaNode
 from penstock.testing.processes import BrokerProcess, ServerProcess
 from tests.clients.support import eventually
@@ -37,7 +38,7 @@ Stop = Callable[[ServerProcess], object]
 
 
 def make_apache_kafka(directory: Path) -> tuple[ServerProcess, Path]:
-    node = ApacheKafkaNode(directory)
+    node = ApacheKafkaNode(directory, options=UNMEASURED_OPTIONS)
     return node, node.data_dir
 
 

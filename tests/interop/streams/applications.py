@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -151,6 +152,19 @@ def group_table(topics: Topics) -> None:
     groups = topics.table("in", "g string, n bigint").group_by("g")
     topics.write("counted", groups.count())
     topics.write("summed", groups.aggregate(total="sum(n)"))
+    topics.write(
+        "folded",
+        groups.fold(squares_added, "squares bigint", subtract=squares_taken_back, initial={"squares": 0}),
+    )
+
+
+def squares_added(state: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    return {"squares": state["squares"] + row["n"] ** 2}
+
+
+def squares_taken_back(state: dict[str, Any], row: dict[str, Any]) -> dict[str, Any] | None:
+    left = state["squares"] - row["n"] ** 2
+    return {"squares": left} if left else None
 
 
 def stream_to_table(topics: Topics) -> None:
@@ -201,6 +215,14 @@ def final_sessions(topics: Topics) -> None:
     topics.write("final", rows.windowed(session("10 seconds", grace="5 seconds")).count())
 
 
+def late_sessions(topics: Topics) -> None:
+    final_sessions(topics)
+    rows = topics.stream("in", "n bigint").group_by_key()
+    sessions = session("10 seconds", grace="5 seconds")
+    topics.write("reduced", rows.windowed(sessions).reduce(summed, "n bigint"))
+    topics.write("updates", rows.windowed(sessions, final=False).reduce(summed, "n bigint"))
+
+
 def without_state(topics: Topics) -> None:
     rows = topics.stream("in", "n bigint, text string")
     topics.write("filtered", rows.filter("n > 2"))
@@ -216,6 +238,24 @@ def null_values(topics: Topics) -> None:
     rows = topics.stream("in", "n bigint")
     topics.write("copy", rows)
     topics.write("merged", rows.merge(topics.stream("other", "n bigint")))
+
+
+def several_topics(topics: Topics) -> None:
+    rows = topics.app.stream([topics.case.topic(name) for name in ("one", "two", "three")], value=json("n bigint"))
+    topics.write("copy", rows)
+    topics.write("counted", rows.group_by_key().count())
+
+
+def topic_pattern(topics: Topics) -> None:
+    rows = topics.app.stream(re.compile(re.escape(topics.case.topic("in-")) + ".*"), value=json("n bigint"))
+    topics.write("copy", rows)
+    topics.write("counted", rows.merge(topics.stream("other", "n bigint")).group_by_key().count())
+
+
+def chosen_topic(topics: Topics) -> None:
+    odd, even = (topics.case.topic(name) for name in ("odd", "even"))
+    chosen = f"CASE n % 2 WHEN 0 THEN '{even}' WHEN 1 THEN '{odd}' END"
+    topics.stream("in", "n bigint").to(topics.case.topic("rest"), topic_of=chosen)
 
 
 def repartition(topics: Topics) -> None:
@@ -260,8 +300,11 @@ APPLICATIONS: Mapping[str, Callable[[Topics], None]] = {
     "sliding-grace": updates_and_final(sliding(TEN, grace=FIVE)),
     "session-grace": final_sessions,
     "session-grace-exact": final_sessions,
-    "session-late-inside": final_sessions,
+    "session-late-inside": late_sessions,
     "stateless": without_state,
     "stateless-null-values": null_values,
+    "several-topics": several_topics,
+    "topic-pattern": topic_pattern,
+    "chosen-topic": chosen_topic,
     "repartition": repartition,
 }

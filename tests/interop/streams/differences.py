@@ -38,7 +38,13 @@ IDLE_PARTITION: Mapping[str, Rows] = {
     "final": {window("b", 0, 10_000): ({"count": 1}, 1000)},
 }
 # Spark asks whether a row is late before it looks for the session that the row would join.
-LATE_INSIDE: Mapping[str, Rows] = {"final": {window("a", 1000, 46_000): ({"count": 6}, 46_000)}}
+LATE_INSIDE: Mapping[str, Rows] = {
+    "final": {
+        window("a", 1000, 46_000): ({"count": 6}, 46_000),
+        window("c", 6000, 42_000): None,  # where the row came before the session, within its gap
+        window("c", 15_000, 42_000): ({"count": 4}, 42_000),
+    }
+}
 # In the millisecond in which a session ends, Kafka Streams tells its final result and still takes records for it, which
 # it then tells as a second final result, without the first ones.
 TO_THE_MILLISECOND: Mapping[str, Rows] = {"final": {window("a", 1000, 1000): ({"count": 2}, 1000)}}

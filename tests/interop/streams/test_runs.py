@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from penstock.streams import Settings, Streams
-from penstock.streams.running.application import open_run
+from penstock.streams.runtime.application import open_run
 from penstock.testing.processes import ServerProcess
 from tests.interop.streams.applications import build
 from tests.interop.streams.case_files import Case, Record, comparable, load_case
@@ -32,7 +32,8 @@ def write_inputs(bootstrap_servers: str, case: Case) -> None:
     topics = [case.topic(topic) for topic in (*case.inputs, *case.outputs)]
     for made in admin.create_topics([NewTopic(topic, 1, 1, config=KEPT) for topic in topics]).values():
         made.result(30)
-    producer = Producer({"bootstrap.servers": bootstrap_servers})
+    # A write that is refused, as Apache Kafka does right after a topic was made, is sent again behind later ones.
+    producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
     for record in case.records:
         value = None if record.value is None else json.dumps(record.value)
         producer.produce(case.topic(record.topic), value, record.key, timestamp=record.timestamp)

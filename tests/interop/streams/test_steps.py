@@ -11,7 +11,7 @@ from tests.interop.streams.piped import answers_of_penstock
 from tests.interop.streams.steps import IN_STEPS
 
 
-@pytest.mark.parametrize("name", sorted(IN_STEPS | {"foreign-key-join-many"}))
+@pytest.mark.parametrize("name", sorted(IN_STEPS | {"foreign-key-join-many", "topic-pattern"}))
 def test_the_answer_is_that_of_kafka_streams_when_time_moves_in_steps(spark: SparkSession, name: str) -> None:
     case = load_case(name)
     assert answers_of_penstock(case, spark, step=True) == expected(case)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.client.addresses import Address
-from penstock.client.versioned import VersionedClient
-from penstock.health.reading import ClusterReader
+import penstock.admin
+from penstock.admin import TopicPartition
 from penstock.testing.processes import ServerProcess
 from tests.clients.cli_runner import Cli
 from tests.clients.confluent import produce, producer_of
 from tests.interop.conftest import MakeTopic
-
-
-def connect(address: Address, timeout_s: float) -> VersionedClient:
-    return VersionedClient.open(address, client_id="t", software="t", timeout_s=timeout_s, answer_timeout_s=timeout_s)
 
 
 def test_status_is_whole_when_the_broker_is_healthy(broker: ServerProcess, make_topic: MakeTopic, topic: str) -> None:
@@ -28,6 +23,6 @@ def test_status_is_whole_when_the_broker_is_healthy(broker: ServerProcess, make_
     assert seen["leads"] == seen["replicas"] == document["partitions"] >= 3
     assert seen["stored_bytes"] > 0
     assert all(0 < each["usable_bytes"] <= each["total_bytes"] for each in seen["directories"])
-    reader = ClusterReader([("127.0.0.1", broker.port)], connect)
-    ends = reader.read_log_ends({seen["id"]: ("127.0.0.1", broker.port)}, [(topic, 1, (seen["id"],))])
+    with penstock.admin.connect(broker.bootstrap_servers) as admin:
+        ends, _ = admin.log_ends({TopicPartition(topic, 1): (seen["id"],)})
     assert [end for _, end in ends.values()] == [2]

@@ -16,7 +16,7 @@ from apache_kafka.jars import find_java
 from penstock.core.config.types import ConfigError
 from penstock.processes.server_process import find_free_port
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.exporting import to_java_truststore, to_pkcs12
+from penstock.security.certificates.key_files import to_java_truststore, to_pkcs12
 from penstock.security.tls.contexts import check_own_trust, load_server
 from penstock.security.tls.distinguished_names import format_name
 from penstock.security.tls.settings import TlsSettings

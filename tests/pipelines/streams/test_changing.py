@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from penstock.pipelines import Settings
 from penstock.streams import Streams, StreamsError, json
-from penstock.streams.running.application import open_run
-from penstock.streams.running.reset import forget_application
+from penstock.streams.runtime.application import open_run
+from penstock.streams.runtime.reset import forget_application
 from tests.pipelines.committed import make_topic, produce, read_committed, unique
 
 pytestmark = pytest.mark.timeout(600)

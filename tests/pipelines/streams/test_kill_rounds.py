@@ -1,4 +1,4 @@
-"""An application of streams under kill -9; see penstock.proof.pipeline.rounds for what runs and what is checked."""
+"""An application of streams under kill -9; see proof.pipeline.rounds for what runs and what is checked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.pipeline.rounds import PipelineRounds
-from penstock.proof.pipeline.streams_check import differences, expected_tables, record_of
-from penstock.proof.pipeline.streams_driver import BY_CUSTOMER, COUNTED, JOINED
-from penstock.proof.pipeline.work import StreamsWork
+from proof.pipeline.rounds import PipelineRounds
+from proof.pipeline.streams_check import differences, expected_tables, record_of
+from proof.pipeline.streams_driver import BY_CUSTOMER, COUNTED, JOINED
+from proof.pipeline.work import StreamsWork
 
 
 def run_rounds(directory: Path, kills: int) -> None:
@@ -20,6 +20,7 @@ def run_rounds(directory: Path, kills: int) -> None:
     print(report)
     assert report.is_sound, str(report)
     assert sum(report.kills.values()) == kills
+    assert {victim.removesuffix("s") for victim in report.kills} == {"broker", "worker", "driver"}
     assert report.batches > 0
 
 

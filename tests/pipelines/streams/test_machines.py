@@ -27,8 +27,8 @@ from penstock.streams.lowering.machine_nodes import (
     lower_stream_table_join,
     lower_table_aggregate,
 )
-from penstock.streams.machines.processing import Processor, list_state, map_state, value_state
-from penstock.streams.planning.plan import Plan
+from penstock.streams.machines.processors import Processor, list_state, map_state, value_state
+from penstock.streams.planner.plan import Plan
 from penstock.streams.topology.nodes import Aggregate, Fold, ForeignKeyJoin, Process, Shape, StreamTableJoin, Topology
 from penstock.streams.topology.windows import Window, WindowKind
 from penstock.streams.topology_test.session import session_for_tests

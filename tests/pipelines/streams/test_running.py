@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,10 @@ from pyspark.sql import SparkSession
 from penstock.pipelines import Settings
 from penstock.streams import Streams
 from penstock.streams import json as as_json
-from penstock.streams.running.application import open_run
-from penstock.streams.running.checkpoints import CheckpointFiles
-from penstock.streams.running.purge import purge, purgeable
-from penstock.streams.running.reset import forget_application
+from penstock.streams.runtime.application import open_run
+from penstock.streams.runtime.checkpoints import CheckpointFiles
+from penstock.streams.runtime.purge import purge, purgeable
+from penstock.streams.runtime.reset import forget_application
 from penstock.streams.topology.errors import StreamsError
 from tests.pipelines.committed import make_topic, read_committed, unique
 
@@ -40,7 +41,7 @@ class Shop:
         self.bootstrap = bootstrap
         self.name = unique("shop")
         self.clicks = make_topic(bootstrap, "clicks", 2)
-        self.users, self.totals = unique("per-user"), unique("totals")
+        self.users, self.totals, self.bobs = unique("per-user"), unique("totals"), make_topic(bootstrap, "bobs")
         self.settings = Settings(
             bootstrap_servers=bootstrap, checkpoint=str(directory / "checkpoint"), parallelism=2, publish_runs=False
         )
@@ -49,7 +50,8 @@ class Shop:
         app = Streams(self.name, self.settings, dead_letters)
         clicks = app.stream(self.clicks, value=as_json("user string, url string"))
         counted = clicks.repartition("spread").filter(condition).group_by("user").count(name="per-user")
-        counted.to(self.users)
+        chosen = f"if(user = 'bob', '{self.bobs}', null)"
+        counted.to(self.users, partition="if(user = 'ann', 1, null)", topic_of=chosen)
         counted.to_stream().group_by(clicks="count").count(into="users").to(self.totals)
         return app
 
@@ -60,9 +62,14 @@ class Shop:
             producer.produce(self.clicks, value, user, timestamp=at_ms + number)
         assert producer.flush(30) == 0
 
-    def run_once(self, spark: SparkSession, app: Streams) -> Mapping[str, Mapping[str, int]]:
+    def run_once(
+        self, spark: SparkSession, app: Streams, beside: Callable[[], object] | None = None
+    ) -> Mapping[str, Mapping[str, int]]:
+        """`beside` is called while it runs."""
         run = open_run(spark, app, once=True)
         run.start()
+        if beside is not None:
+            beside()
         run.wait(for_s=300)
         self.left_out = {reason: count for query in run.progress() for reason, count in query.left_out.items()}
         return {query.query.partition("/")[2]: query.written for query in run.progress()}
@@ -91,14 +98,23 @@ def test_a_chain_of_queries_counts_on_and_starts_over_when_run_again_and_reset(s
     users = {message.key(): message for message in read_committed(shop.bootstrap, shop.users)}
     assert json.loads(users[b"ann"].value() or b"") == {"user": "ann", "count": 2}
     assert users[b"ann"].timestamp()[1] == T0 + 2  # the event's time
+    assert [(key, message.partition()) for key, message in users.items()] == [(b"ann", 1)]
+    assert last_values(shop.bootstrap, shop.bobs) == {"bob": {"user": "bob", "count": 1}}
     assert {message.key() for message in read_committed(shop.bootstrap, changelog)} == {b'"ann"', b'"bob"'}
     assert last_values(shop.bootstrap, shop.totals) == {
         "1": {"clicks": 1, "users": 1},
         "2": {"clicks": 2, "users": 1},
     }
-    # The state is there when it goes on, and what nobody asks for again can go.
+    # The state is there when it goes on, and what nobody asks for again can go. There is one driver at a time.
     shop.click("ann", at_ms=T0 + 10)
-    shop.run_once(spark, app)
+
+    def refused_beside() -> None:
+        with pytest.raises(StreamsError, match=f"another driver runs {shop.name}: process {os.getpid()} on "):
+            open_run(spark, app).start()
+        with pytest.raises(StreamsError, match=f"another driver runs {shop.name}"):
+            list(forget_application(app))
+
+    shop.run_once(spark, app, beside=refused_beside)
     assert last_values(shop.bootstrap, shop.users)["ann"] == {"user": "ann", "count": 3}
     files = CheckpointFiles(spark, shop.settings.checkpoint)
     begins = purgeable(files, app.plan())

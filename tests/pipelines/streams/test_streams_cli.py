@@ -6,7 +6,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.streams.running.topics import make_topics
+from penstock.streams.runtime.topics import make_topics
 from tests.clients.cli_runner import Cli
 from tests.pipelines.committed import make_topic, unique
 

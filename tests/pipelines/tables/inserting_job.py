@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from penstock.pipelines.sql.inserting import InsertOptions, insert
+from penstock.pipelines.sql.insert import InsertOptions, insert
 from penstock.pipelines.sql.statements import Insert, parse_statement
 from penstock.pipelines.sql.tables import register
 

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 import penstock
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.sql.answers import Rows
-from penstock.pipelines.sql.conversation import Conversation
-from penstock.pipelines.sql.following import FollowOptions
-from penstock.pipelines.sql.inserting import Inserted, InsertOptions, _write, insert, open_topic
+from penstock.pipelines.sql.followed_query import FollowOptions
+from penstock.pipelines.sql.insert import Inserted, InsertOptions, _write, insert, open_topic
 from penstock.pipelines.sql.jobs import InsertJob, read_job
+from penstock.pipelines.sql.sql_session import SqlSession
 from penstock.pipelines.sql.statements import Insert, parse_statement
 from penstock.pipelines.sql.tables import Tables, register
 from penstock.pipelines.sql.views import Views
@@ -52,8 +52,8 @@ def typed(spark: SparkSession, bootstrap: str, registry: str) -> Iterator[Tables
 
 
 @pytest.fixture
-def conversation(spark: SparkSession, tables: Tables, tmp_path: Path) -> Conversation:
-    return Conversation(spark, tables, Views.load(tmp_path / "views.sql"), InsertOptions(checkpoint=tmp_path / "jobs"))
+def conversation(spark: SparkSession, tables: Tables, tmp_path: Path) -> SqlSession:
+    return SqlSession(spark, tables, Views.load(tmp_path / "views.sql"), InsertOptions(checkpoint=tmp_path / "jobs"))
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def on_a_thread(work: Callable[[], object]) -> list[object]:
 
 
 def test_rows_that_were_skipped_are_told_when_all_were_read(
-    conversation: Conversation, typed: Tables, bootstrap: str
+    conversation: SqlSession, typed: Tables, bootstrap: str
 ) -> None:
     topic, target = make_topic(bootstrap, "typed"), make_topic(bootstrap, "target")
     conversation.tables = typed
@@ -180,7 +180,7 @@ def test_nothing_is_written_when_an_insert_is_cancelled_before_its_first_row(
 
 
 def test_no_row_is_sent_when_the_statement_is_cancelled_in_its_middle(
-    conversation: Conversation, spark: SparkSession, bootstrap: str, topic: str
+    conversation: SqlSession, spark: SparkSession, bootstrap: str, topic: str
 ) -> None:
     target = make_topic(bootstrap, "target")
 
@@ -220,7 +220,7 @@ def test_a_limit_is_written_by_one_task_when_few_rows_are_wanted(
 
 
 def test_an_insert_is_another_when_its_view_was_replaced(
-    conversation: Conversation, tables: Tables, bootstrap: str, topic: str, tmp_path: Path
+    conversation: SqlSession, tables: Tables, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     target = make_topic(bootstrap, "target")
     conversation.run(f"CREATE VIEW chosen AS SELECT id FROM `{topic}` WHERE id = 1")
@@ -262,7 +262,7 @@ def test_rows_are_counted_and_left_when_the_driver_died_after_the_last_of_severa
 
 
 def test_views_are_known_when_an_insert_is_followed(
-    conversation: Conversation, bootstrap: str, topic: str, tmp_path: Path
+    conversation: SqlSession, bootstrap: str, topic: str, tmp_path: Path
 ) -> None:
     target = make_topic(bootstrap, "target")
     conversation.run(f"CREATE VIEW chosen AS SELECT id FROM `{topic}` WHERE id > 2")
@@ -279,21 +279,21 @@ def test_views_are_known_when_an_insert_is_followed(
     assert shown == [{"id": 3}, {"id": 4}]
 
 
-def test_a_view_is_refused_when_its_question_does_not_analyse(conversation: Conversation, topic: str) -> None:
+def test_a_view_is_refused_when_its_question_does_not_analyse(conversation: SqlSession, topic: str) -> None:
     for wrong in (f"SELECT nothing_such FROM `{topic}`", "SELECT * FROM wrong"):
         with pytest.raises(PipelineError):
             conversation.run(f"CREATE VIEW wrong AS {wrong}")
     assert conversation.views.queries == {}
 
 
-def test_a_notice_says_so_when_a_view_hides_a_topic(conversation: Conversation, bootstrap: str) -> None:
+def test_a_notice_says_so_when_a_view_hides_a_topic(conversation: SqlSession, bootstrap: str) -> None:
     topic = Topics(bootstrap).create(name=f"hidden_{time.time_ns()}")
     produce(bootstrap, topic, '{"id": 1}')
     notices = conversation.run(f"CREATE VIEW {topic} AS SELECT id FROM {topic}").notices
     assert any("hides the topic" in each for each in notices)
 
 
-def test_a_topic_is_not_dropped_when_it_is_taken_for_a_table(conversation: Conversation, topic: str) -> None:
+def test_a_topic_is_not_dropped_when_it_is_taken_for_a_table(conversation: SqlSession, topic: str) -> None:
     with pytest.raises(SqlError, match="is a topic") as caught:
         conversation.run(f"DROP TABLE `{topic}`")
     assert f"penstock topics delete {topic}" in caught.value.hint

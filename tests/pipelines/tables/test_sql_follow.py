@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines.errors import SqlError
-from penstock.pipelines.sql.following import FollowOptions, follow, plan_following, start_options
+from penstock.pipelines.sql.followed_query import FollowOptions, follow, plan_following, start_options
 from penstock.pipelines.sql.tables import Tables, register
 from tests.pipelines.committed import make_topic, read_committed
 from tests.pipelines.topics import Topics

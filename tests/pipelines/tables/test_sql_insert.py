@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import penstock
 from penstock.pipelines.errors import PipelineError, SqlError
-from penstock.pipelines.sql.inserting import Inserted, InsertOptions, find_reasons, insert
+from penstock.pipelines.sql.insert import Inserted, InsertOptions, find_reasons, insert
 from penstock.pipelines.sql.statements import Insert, parse_statement
 from penstock.pipelines.sql.tables import Tables, register
 from tests.pipelines.committed import make_topic, read_committed
@@ -27,7 +27,9 @@ from tests.pipelines.topics import Topics
 
 pytestmark = pytest.mark.timeout(600)
 TIMEOUT_S = 120.0
-KILLS = 5  # one in each task
+# One in each task. A driver is killed in the first, in the last and between; the soak has more between.
+KILLS = 3
+MORE_KILLS = 8
 ROWS = 2000
 
 
@@ -211,17 +213,18 @@ class Driver:
         return subprocess.Popen(self.command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
 
+@pytest.mark.parametrize("kills", [KILLS, pytest.param(MORE_KILLS, marks=pytest.mark.soak)])
 def test_each_row_is_there_once_when_the_driver_is_killed_in_every_task(
-    spark: SparkSession, tables: Tables, bootstrap: str, tmp_path: Path
+    spark: SparkSession, tables: Tables, bootstrap: str, tmp_path: Path, kills: int
 ) -> None:
     source, target = make_topic(bootstrap, "source", 2), make_topic(bootstrap, "target", 3)
     produce(bootstrap, source, *({"id": number} for number in range(ROWS)))
     statement = (
         f"INSERT INTO {target} SELECT CAST(id AS STRING) AS _key, hold(id) AS id"
-        f" FROM (SELECT /*+ REPARTITION({KILLS}, id) */ id FROM `{source}`)"
+        f" FROM (SELECT /*+ REPARTITION({kills}, id) */ id FROM `{source}`)"
     )
     driver = Driver(bootstrap, tmp_path, statement)
-    for task in driver.kill_in_tasks(KILLS):
+    for task in driver.kill_in_tasks(kills):
         assert len(list(driver.checkpoint.glob("*.json"))) == 1
         # Of another snapshot: no row of this insert.
         produce(bootstrap, source, {"id": ROWS + task})

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.pipelines.data_source import register
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.definition import read_table, write_table
 from penstock.pipelines.tables.source import table_options
 from tests.pipelines.committed import make_topic
@@ -117,7 +117,7 @@ def test_only_some_columns_are_read_when_the_reader_has_a_schema(
 def test_nothing_is_looked_up_again_when_the_table_travels_in_its_options(
     spark: SparkSession, bootstrap: str, orders: str
 ) -> None:
-    connection = Connection(bootstrap)
+    connection = KafkaConnection(bootstrap)
     with Catalog(connection) as catalog:
         table = catalog.table(orders)
     assert read_table(write_table(table), None) == table

@@ -28,10 +28,10 @@ from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import RegistryAddress
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.sql import Tables
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.scan import TableScan, frame
 from penstock.pipelines.tables.source import table_options
 from tests.pipelines.table_topics import ORDER, TableTopics, avro
@@ -244,7 +244,10 @@ def test_a_topic_that_is_not_there_is_told_with_the_nearest_name(topics: TableTo
 
 
 def test_it_is_said_when_no_broker_or_no_registry_answers(topics: TableTopics) -> None:
-    with Catalog(Connection("127.0.0.1:9")) as catalog, pytest.raises(TableError, match="no broker answers at 127"):
+    with (
+        Catalog(KafkaConnection("127.0.0.1:9")) as catalog,
+        pytest.raises(TableError, match="no broker answers at 127"),
+    ):
         catalog.table("orders")
     away = replace(topics.connection, registry=RegistryAddress.of({"schema.registry.url": "http://127.0.0.1:9"}))
     topic = topics.create()
@@ -254,7 +257,7 @@ def test_it_is_said_when_no_broker_or_no_registry_answers(topics: TableTopics) -
 
 def test_no_secret_is_shown_when_a_connection_is() -> None:
     registry = RegistryAddress.of({"schema.registry.url": "http://u:secret@h:1", "basic.auth.user.info": "u:secret"})
-    connection = Connection("h:1", {"sasl.password": "secret"}, registry)
+    connection = KafkaConnection("h:1", {"sasl.password": "secret"}, registry)
     assert "secret" not in repr(connection)
     assert pickle.loads(pickle.dumps(connection)) == connection
 
@@ -273,11 +276,11 @@ GUARDED = {
 
 
 def test_the_missing_right_is_named_when_a_topic_may_not_be_read() -> None:
-    def connection(user: str, password: str) -> Connection:
+    def connection(user: str, password: str) -> KafkaConnection:
         login = {"sasl.mechanism": "PLAIN", "sasl.username": user, "sasl.password": password}
-        return Connection(broker.bootstrap_servers, {"security.protocol": "SASL_PLAINTEXT", **login})
+        return KafkaConnection(broker.bootstrap_servers, {"security.protocol": "SASL_PLAINTEXT", **login})
 
-    def refusal(of: Connection) -> str:
+    def refusal(of: KafkaConnection) -> str:
         with Catalog(of) as catalog, pytest.raises(TableError) as refused:
             catalog.table("guarded")
         return refused.value.message

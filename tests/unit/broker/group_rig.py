@@ -34,7 +34,8 @@ from penstock.groups.results import JoinResult, SyncResult
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.harness import Host, lead_all, topic_image, until
+from tests.unit.broker.harness import Host, lead_all, topic_image
+from tests.waiting import until
 
 PARTITIONS = 2
 SETTINGS = GroupSettings(min_session_timeout_ms=1, initial_rebalance_delay_ms=1)

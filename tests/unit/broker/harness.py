@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.partitions.leading import LeaderContext
+from penstock.broker.partitions.leader_state import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
@@ -41,15 +40,6 @@ def lead_all(runtime: CoordinatorRuntime[Any, Any, Any, Any], count: int, leader
     """All partitions of a coordinator's topic, as an image says that gives them to one broker."""
     for index in range(count):
         runtime.lead(index, leader_epoch)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Gives others their turns until it holds; a test that waits in vain ends."""
-    async with asyncio.timeout(20):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0)
 
 
 class Host:

@@ -49,6 +49,7 @@ from penstock.protocol.messages.produce import (
 from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica
 from penstock.testing.clock import ManualClock
 from tests.unit.broker.served import decode_reply, encode_frame
+from tests.waiting import until
 
 TOPIC = "orders"
 TOPIC_ID = b"orders".ljust(16, b"\1")
@@ -109,21 +110,14 @@ class Node:
             producer_ids=absent,
             groups=absent,
             transactions=absent,
+            admission=absent,
             topic_creation=absent,
             schema_checks=absent,
             moves=absent,
             chance=random.Random(1),
         )
         self.dispatcher = Dispatcher(self.broker, APIS, metrics.requests, self.broker.slices)
-        follower = Follower(
-            self.node_id,
-            lambda: self.image.brokers[self.node_id].epoch,
-            self.clock,
-            flusher,
-            config.replication,
-            self._open_link,
-            metrics.replicas,
-        )
+        follower = self._follower(self.broker)
         self.session = Session("1", "10.0.0.1", "PLAINTEXT")  # of whoever asks
         self.session_is_sure = True
         self.replicas = Replicas(
@@ -131,6 +125,18 @@ class Node:
         )
         self.image = MetadataImage("cluster")
         self.is_up = True
+
+    def _follower(self, broker: Broker) -> Follower:
+        return Follower(
+            self.node_id,
+            lambda: self.image.brokers[self.node_id].epoch,
+            self.clock,
+            broker.flusher,
+            broker.config.replication,
+            self._open_link,
+            broker.metrics.replicas,
+            broker.chance.random,
+        )
 
     async def _report_lost(self, lost: Sequence[LostReplica]) -> None:
         image, epoch = self.cluster.image, self.image.brokers[self.node_id].epoch
@@ -329,12 +335,12 @@ class ReplicaCluster:
 
     async def until_equal(self, index: int = 0) -> None:
         """All replicas that are up have the leader's records and its high watermark."""
-        async with asyncio.timeout(20):
-            while True:
-                logs = [node.partition(index).log for node in self.nodes.values() if node.is_up]
-                if len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1:
-                    return
-                await asyncio.sleep(0.001)
+
+        def is_equal() -> bool:
+            logs = [node.partition(index).log for node in self.nodes.values() if node.is_up]
+            return len({(log.log_end_offset, log.high_watermark) for log in logs}) == 1
+
+        await until(is_equal)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.broker.broker import Broker
-from penstock.broker.peers.asking import Ask, no_peers
+from penstock.broker.peers.peer_requests import Ask, no_peers
 from penstock.broker.session import Reply, Session
 from penstock.broker.topic_creation import create_topic
 from penstock.cluster.store.interface import Store
@@ -24,7 +24,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import decode_response_header, encode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
-from penstock.server.assembling import Surroundings
+from penstock.server.assembly import Surroundings
 from penstock.server.broker_server import BrokerServer
 from penstock.testing.clock import ManualClock
 

@@ -57,7 +57,7 @@ class Deciding:
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
-        self.duties = self
+        self.controller_api = self
 
     async def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, election_type: ElectionType

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from penstock.broker.acl_authorizer import MAX_DECISIONS, AclAuthorizer, make_authorizer
 from penstock.broker.authorizer import (
-    MAX_DECISIONS,
-    AclAuthorizer,
     AllowEverything,
     Operation,
     ResourceType,
     authorized_operations,
     cluster_operations,
-    make_authorizer,
 )
 from penstock.broker.session import Principal, RequestContext, Session
 from penstock.cluster.image import MetadataImage, TopicImage
@@ -23,7 +21,7 @@ from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER, ZOOKEEP
 from penstock.core.config.types import ConfigError
 from penstock.protocol.messages.produce import ProduceRequest
 from penstock.security.acls.types import AclEntry, PatternType, Permission, ResourcePattern
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.testing.clock import ManualClock
 
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -59,7 +57,7 @@ class Source:
 
 
 class Noting:
-    kinds = frozenset((Kind.DENIAL,))
+    kinds = frozenset((AuditKind.DENIAL,))
     refuses = False
 
     def __init__(self) -> None:
@@ -276,6 +274,17 @@ def test_a_topic_has_the_tags_of_its_prefix_before_it_exists() -> None:
     assert not stage.may("eve", Operation.CREATE, "secret-salaries")
     assert stage.may("eve", Operation.CREATE, "secret")
     assert stage.may("alice", Operation.CREATE, "secret-salaries")
+
+
+def test_a_name_has_the_tags_of_its_topic_after_the_topic_is_gone() -> None:
+    stage = Stage()
+    stage.source.set_acls({EVERY_TOPIC: (allow("User:*", Operation.ALL),)})
+    stage.source.set_policies({"no-pii": {"tag": "pii", "effect": "deny"}})
+    for tags, may in (("pii", False), ("", True)):
+        entities = {"tags/orders": {"penstock.tags": tags}} if tags else {}
+        security = stage.source.image.security._replace(entity_configs=entities)
+        stage.source.image = replace(stage.source.image, security=security)
+        assert stage.may("alice", Operation.CREATE, "orders") == may
 
 
 def test_a_policy_that_cannot_be_read_denies_its_tag() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.log.partition_log import PartitionLog
-from penstock.testing.disks.failing import Fault
+from penstock.testing.disks.faulty_files import Fault
 from tests.unit.broker.cleaning_rig import CleaningRig
 from tests.unit.broker.harness import topic_image
 from tests.unit.log.compacted import COMPACTED, UnsyncedFiles, fill, keyed, latest, read_keyed, roll

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.partitions.settling import Question, ask_followers
+from penstock.broker.partitions.durability_wait import Question, ask_followers
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.harness import until
 from tests.unit.broker.in_sync_rig import ALL, Following, close, driven
 from tests.unit.broker.replication_rig import Node, ReplicaCluster, replicating
 from tests.unit.log.support import batch
+from tests.waiting import until
 
 _PATIENT = dict.fromkeys(("replica.fetch.wait.max.ms", "replica.socket.timeout.ms", "replica.lag.time.max.ms"), "60000")
 

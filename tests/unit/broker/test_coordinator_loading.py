@@ -18,7 +18,8 @@ from penstock.groups.requests import JoinRequest, Protocol
 from penstock.groups.shard import GroupShard
 from penstock.protocol.errors import ErrorCode
 from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
-from tests.unit.broker.harness import lead_all, until
+from tests.unit.broker.harness import lead_all
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -3,31 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import selectors
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from penstock.broker.runtimes.coordinator_timers import CoordinatorTimers
 from penstock.coordinators.outcome import TimerChange
-
-
-class SkippingSelector(selectors.SelectSelector):
-    """Does not wait: its clock is moved on by as much as it was to wait."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self.now += timeout or 0.0
-        return super().select(0)
-
-
-class SkippingLoop(asyncio.SelectorEventLoop):
-    def __init__(self, selector: SkippingSelector) -> None:
-        self._clock = selector
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self._clock.now
+from tests.own_time import pass_time, run_in_own_time
 
 
 class Key(NamedTuple):
@@ -55,19 +36,15 @@ def now_ms() -> int:
 
 def run(use: Callable[[Fired, int], Awaitable[None]]) -> list[tuple[str, int]]:
     """What fired in the end, with the milliseconds since the beginning."""
-    loop = SkippingLoop(SkippingSelector())
     fired = Fired()
 
     async def begin() -> int:
         start = now_ms()
         await use(fired, start)
-        await asyncio.sleep(100)
+        await pass_time(100)
         return start
 
-    try:
-        start = loop.run_until_complete(begin())
-    finally:
-        loop.close()
+    start = run_in_own_time(begin())
     return [(name, at_ms - start) for name, at_ms in fired.seen]
 
 
@@ -75,7 +52,7 @@ def test_timer_fires_once_and_at_its_last_deadline_when_it_is_put_off() -> None:
     async def use(fired: Fired, start: int) -> None:
         fired.timers.apply([TimerChange(A, 1000)])
         for _ in range(5):
-            await asyncio.sleep(0.9)
+            await pass_time(0.9)
             fired.timers.apply([TimerChange(A, 1000)])
 
     assert run(use) == [("a", 5500)]
@@ -93,9 +70,9 @@ def test_timer_fires_earlier_when_it_is_brought_forward() -> None:
 def test_timer_does_not_fire_when_it_is_cancelled_after_it_was_put_off() -> None:
     async def use(fired: Fired, start: int) -> None:
         fired.timers.apply([TimerChange(A, 1000), TimerChange(B, 1000)])
-        await asyncio.sleep(0.5)
+        await pass_time(0.5)
         fired.timers.apply([TimerChange(A, 1000)])
-        await asyncio.sleep(0.7)  # the loop's own timer is over
+        await pass_time(0.7)  # the loop's own timer is over
         fired.timers.apply([TimerChange(A, None)])
 
     assert run(use) == [("b", 1000)]
@@ -106,7 +83,7 @@ def test_timer_is_another_when_it_is_set_again_after_its_partition_was_forgotten
         fired.timers.apply([TimerChange(A, 1000), TimerChange(B, 1000)])
         forgotten = fired.timers.forget(A.partition)
         fired.timers.apply([TimerChange(A, 2000)])
-        await asyncio.sleep(1.5)  # the forgotten ones come up before they are cancelled
+        await pass_time(1.5)  # the forgotten ones come up before they are cancelled
         for handle in forgotten:
             handle.cancel()
 
@@ -116,7 +93,7 @@ def test_timer_is_another_when_it_is_set_again_after_its_partition_was_forgotten
 def test_timer_can_be_set_again_when_it_fires() -> None:
     async def use(fired: Fired, start: int) -> None:
         fired.timers.apply([TimerChange(A, 300)])
-        await asyncio.sleep(0.5)
+        await pass_time(0.5)
         fired.timers.apply([TimerChange(A, 300)])
 
     assert run(use) == [("a", 300), ("a", 800)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from penstock.broker.partitions.leading import Leading
+from penstock.broker.partitions.leader_state import Leading
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
@@ -14,9 +14,9 @@ from penstock.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC, Node, ReplicaCluster, replicating
 from tests.unit.log.support import batch
+from tests.waiting import until
 
 LONG_MS = 600_000
 # A follower without news fetches once in an hour.

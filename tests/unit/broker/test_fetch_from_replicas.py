@@ -12,9 +12,9 @@ from penstock.cluster.image import PartitionState
 from penstock.core.config.keys.coordination import LEADER_SELECTOR, RACK_AWARE_SELECTOR
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from tests.unit.broker.harness import until
 from tests.unit.broker.replication_rig import TOPIC, TOPIC_ID, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
+from tests.waiting import until
 
 SELECTING = {"replica.selector.class": RACK_AWARE_SELECTOR}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.broker.partitions.throttling import Throttle
 from penstock.broker.replicas.fetch_requests import FetchRequests
-from penstock.broker.replicas.followed import Followed
+from penstock.broker.replicas.followed_partition import Followed
 from penstock.broker.replicas.throttled_fetches import ThrottledFetches
 from penstock.cluster.image import PartitionState
 from penstock.protocol.messages.fetch import FetchTopic

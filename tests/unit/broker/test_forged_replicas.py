@@ -6,21 +6,21 @@ import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 
-from penstock.broker.authorizer import AclAuthorizer
+from penstock.broker.acl_authorizer import AclAuthorizer
 from penstock.cluster.image import MetadataImage, PartitionState
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.keys.authorization import STANDARD_AUTHORIZER
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.security.acls.types import AclEntry, Operation, Permission, ResourcePattern, ResourceType
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from tests.unit.broker.in_sync_rig import ALL, LAG_MS, advance, close, driven, fetch, look
 from tests.unit.broker.replication_rig import TOPIC, Node
 from tests.unit.log.support import NOW, batch
 
 
 class Trail:
-    kinds = frozenset({Kind.DENIAL})
+    kinds = frozenset({AuditKind.DENIAL})
     refuses = False
 
     def __init__(self) -> None:

@@ -32,11 +32,12 @@ from penstock.groups.requests import (
     SyncRequest,
 )
 from penstock.protocol.errors import ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.broker.group_rig import PARTITIONS, SETTINGS, Rig
-from tests.unit.broker.harness import GatedFiles, lead_all, until
+from tests.unit.broker.harness import GatedFiles, lead_all
 from tests.unit.groups.harness import count_states
 from tests.unit.log.support import NOW, batch
+from tests.waiting import until
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from penstock.broker.partitions.moves import Moves
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_admission import TransactionAdmission
 from penstock.broker.runtimes.transaction_markers import Leaders, MarkerWriter
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.schema_checks.checks import SchemaChecks
@@ -36,12 +37,13 @@ from penstock.core.metrics.counters import BrokerMetrics
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.settings import GroupSettings
 from penstock.log.storage.files import Files
-from penstock.testing.disks.failing import Fault, FaultyFiles, Operation
+from penstock.testing.disks.faulty_files import DiskOperation, Fault, FaultyFiles
 from penstock.transactions.coordinator import TransactionCoordinator
 from penstock.transactions.settings import TransactionSettings
-from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image, until
+from tests.unit.broker.harness import NODE, GatedFiles, Host, topic_image
 from tests.unit.cluster.harness import ENDPOINTS
 from tests.unit.log.support import NOW, batch, sequenced
+from tests.waiting import until
 
 SMALL = LogSettings(segment_bytes=1000, retention_ms=1_000, file_delete_delay_ms=100)
 
@@ -62,6 +64,14 @@ class Rig:
         slices = Slices(lambda: 0.0)
         groups = GroupRuntime(coordinator, partitions, self.flusher, clock, self.metrics.groups, slices)
         producer_ids = ProducerIds(metadata.allocate_producer_id_block)
+        transactions = TransactionRuntime(
+            TransactionCoordinator(TransactionSettings(), 1, producer_ids.take),
+            partitions,
+            MarkerWriter(partitions, Leaders(1, lambda _: 1), groups, clock, random.Random(1).random),
+            self.flusher,
+            clock,
+            slices,
+        )
         self.broker = Broker(
             node_id=NODE,
             config=self.config,
@@ -78,14 +88,8 @@ class Rig:
             fetch_sessions=FetchSessions(1, 1, self.metrics.purgatory, random.Random(1)),
             producer_ids=producer_ids,
             groups=groups,
-            transactions=TransactionRuntime(
-                TransactionCoordinator(TransactionSettings(), 1, producer_ids.take),
-                partitions,
-                MarkerWriter(partitions, Leaders(1, lambda _: 1), groups, clock),
-                self.flusher,
-                clock,
-                slices,
-            ),
+            transactions=transactions,
+            admission=TransactionAdmission(NODE, partitions, transactions, metadata),
             topic_creation=TopicCreation(metadata),
             schema_checks=SchemaChecks(self.config.schema_registry, clock, self.metrics.schemas),
             moves=Moves(self.host.directories, partitions, self.host.files, clock),
@@ -215,7 +219,7 @@ class TestChores:
             await rig.chore("write-back").run()
             assert len(begun()) == 1
 
-        def begun() -> list[Operation]:
+        def begun() -> list[DiskOperation]:
             return [each for each in files.operations if each.name == "write_back"]
 
         rig.run(scenario)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import cast
 
 import pytest
@@ -16,10 +17,10 @@ from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
-from tests.unit.broker.harness import until
 from tests.unit.broker.in_sync_rig import ALL, LAG_MS, advance, close, driven, fetch, look
 from tests.unit.broker.replication_rig import TOPIC, Node, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch
+from tests.waiting import until
 
 
 def test_a_member_leaves_when_it_lags_for_too_long(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_a_change_is_asked_for_again_when_its_answer_cannot_be_taken(
                 return [AlterPartitionResult(each.topic_id, 0, ErrorCode.NONE, nonsense) for each in changes]
             return await cluster.change_in_sync(changes)
 
-        sets = InSyncSets(leader.partitions, answer)
+        sets = InSyncSets(leader.partitions, answer, Random(1).random)
         await fetch(leader, 3, 0)
         await until(lambda: set(leader.partition().state.isr) == set(ALL))
         await sets.close()

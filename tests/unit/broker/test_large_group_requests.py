@@ -30,10 +30,11 @@ from penstock.protocol.messages import (
     txn_offset_commit,
 )
 from penstock.testing.disks.memory import MemoryFiles
-from tests.unit.broker.harness import lead_all, until
+from tests.unit.broker.harness import lead_all
 from tests.unit.broker.served import Served, serving
 from tests.unit.broker.test_large_groups import ready
 from tests.unit.broker.test_large_requests import hold, hold_during
+from tests.waiting import until
 
 ELEMENTS = 10_000
 MEMBERS = 1_000

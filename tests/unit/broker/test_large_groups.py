@@ -24,9 +24,10 @@ from penstock.protocol.messages import (
 )
 from penstock.transactions.operations import ADD_PARTITIONS, INIT_PRODUCER_ID
 from penstock.transactions.requests import AddPartitionsRequest, InitProducerIdRequest
-from tests.unit.broker.harness import lead_all, until
+from tests.unit.broker.harness import lead_all
 from tests.unit.broker.served import Served, serving
 from tests.unit.broker.test_large_requests import ELEMENTS, MAX_HELD_MS, hold, hold_during, smallest_hold
+from tests.waiting import until
 
 RETENTION_MS = 7 * 24 * 60 * 60 * 1000
 NAMES = [f"name-{number}" for number in range(ELEMENTS)]

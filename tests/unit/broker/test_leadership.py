@@ -32,8 +32,9 @@ from penstock.groups.requests import (
 )
 from penstock.groups.results import JoinResult
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.harness import until
+from tests.own_time import pass_time, run_in_own_time
 from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers, led, two_brokers
+from tests.waiting import until
 
 
 def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> None:
@@ -42,7 +43,7 @@ def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> N
             pair.show(led("orders", ONE))
             await scenario(pair)
 
-    asyncio.run(whole())
+    run_in_own_time(whole())
 
 
 async def active(groups: GroupRuntime) -> None:
@@ -256,7 +257,7 @@ def test_member_has_a_whole_session_when_its_group_was_just_loaded(tmp_path: Pat
         await one.submit(SYNC_GROUP, SyncRequest("g", member_id, joined.generation_id, assignments=assignment))
         pair.two.clock.advance(3_600_000)  # the records are old; the session counts from the load
         await pair.move(CONSUMER_OFFSETS, ONE, TWO, leader_epoch=1)
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert await heartbeat(two, member_id, joined.generation_id) is ErrorCode.NONE
 
     run(tmp_path, scenario)

@@ -11,10 +11,10 @@ import pytest
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.produce import PartitionProduceResponse
-from tests.unit.broker.harness import until
 from tests.unit.broker.in_sync_rig import ALL, Following, advance, close, driven, fetch, look
 from tests.unit.broker.replication_rig import Node, ReplicaCluster
 from tests.unit.log.support import NOW, batch, sequenced
+from tests.waiting import until
 
 
 def test_a_leader_steps_down_without_session_and_followers_and_leads_again_with_a_session(tmp_path: Path) -> None:

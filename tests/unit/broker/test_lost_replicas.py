@@ -13,10 +13,10 @@ from penstock.cluster.image import NO_LEADER, PartitionState
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.replication.changes import LostReplica
-from penstock.testing.disks.failing import Fault, FaultyFiles
-from tests.unit.broker.harness import until
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.broker.replication_rig import TOPIC, replicating
 from tests.unit.log.support import batch
+from tests.waiting import until
 
 
 def test_another_broker_leads_when_the_leaders_disk_fails(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.peers.asking import no_peers
+from penstock.broker.peers.peer_requests import no_peers
 from penstock.broker.runtimes.marker_delivery import MARKERS_PER_TURN, MarkerDelivery
 from penstock.broker.runtimes.remote_markers import Errors, RemoteMarkers, Sent
 from penstock.core.internal_topics import TRANSACTION_STATE
@@ -23,8 +23,8 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from penstock.transactions.outcome import Markers
-from tests.unit.broker.harness import until
 from tests.unit.broker.served import Served, serving
+from tests.waiting import until
 
 PARTITIONS = 4 * MARKERS_PER_TURN + 1
 TRANSACTION = "copier"
@@ -147,8 +147,8 @@ def test_everything_that_waits_is_answered_when_another_broker_answers_nonsense(
             lambda sent, errors: answered.append((sent, errors)),
             failures.append,
         )
-        for retry_ms in (1, 2):
-            remote.send(2, Sent(MARKERS, retry_ms))
+        for failures_before in (1, 2):
+            remote.send(2, Sent(MARKERS, failures_before))
         await asyncio.gather(*tasks)
         assert remote.waiting_count == 0
 

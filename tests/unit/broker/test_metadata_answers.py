@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from penstock.broker import metadata_answers
-from penstock.broker.peers.connecting import connect_by_tcp
 from penstock.broker.peers.peers import Peers
 from penstock.broker.peers.presence import Presence
+from penstock.broker.peers.tcp_connect import connect_by_tcp
 from penstock.broker.session import Session
 from penstock.broker.topic_creation import delete_topic
 from penstock.client.security import ClientSecurity
@@ -141,7 +141,7 @@ class _PresenceKnownOnce(Presence):
 
 def test_answer_is_prepared_at_once_when_the_signs_of_life_get_old_meanwhile(tmp_path: Path) -> None:
     async def use(served: Served) -> None:
-        peers = Peers(1, lambda _: None, connect_by_tcp(ClientSecurity), Random(1))
+        peers = Peers(1, lambda _: None, connect_by_tcp(ClientSecurity), Random(1).random)
         presence = _PresenceKnownOnce(1, peers, lambda: served.broker.metadata.image, lambda: None)
         served.broker.presence = presence
         told = await served.ask(about("orders"), 12)

@@ -19,7 +19,6 @@ from penstock.core.metrics.counters import TopicCounters
 from penstock.core.types import TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture
 from penstock.log.storage.files import Files
-from penstock.proof.simulation.loop_guard import BLOCKING
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -28,11 +27,14 @@ from penstock.protocol.messages.alter_replica_log_dirs import (
 )
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from penstock.testing.clock import ManualClock
-from penstock.testing.disks.failing import FaultyFiles
-from tests.unit.broker.harness import EMPTY, NODE, image, topic_image, until
+from penstock.testing.disks.faulty_files import FaultyFiles
+from proof.simulation.loop_guard import BLOCKING
+from tests.own_time import pass_time, run_in_own_time
+from tests.unit.broker.harness import EMPTY, NODE, image, topic_image
 from tests.unit.broker.served import Served, serving
 from tests.unit.log.support import NOW, SMALL, append, batch, read_all
 from tests.unit.log.test_log_directories import opened
+from tests.waiting import eventually, until
 
 VERSION = 2
 
@@ -71,7 +73,7 @@ async def described(served: Served) -> dict[str, list[tuple[str, int, bool]]]:
 async def settled(served: Served) -> None:
     """All moves come to their end; the checkpoints that they wait for are written."""
     while len(served.broker.moves):
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         served.broker.directories.write_checkpoints()
 
 
@@ -116,7 +118,7 @@ def test_replica_is_shown_as_future_and_then_in_its_new_directory_when_a_client_
             assert disks.of("orders-0") == ["b"]
             assert len(values_of(served, "orders")) == 20
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_lag_of_a_future_replica_is_what_its_copy_misses_when_it_is_described(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ def test_lag_of_a_future_replica_is_what_its_copy_misses_when_it_is_described(tm
                 await until(lambda: next(iter(served.broker.moves)).offset_lag == 0)
             assert lags == [(20, False), (0, True)]
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_errors_are_those_of_kafka_when_a_replica_cannot_move(tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_errors_are_those_of_kafka_when_a_replica_cannot_move(tmp_path: Path) ->
             assert await alter(served, b, ("orders", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
             assert await alter(served, a, ("orders", 0)) == [ErrorCode.NONE]
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 class AllowNothing(AllowEverything):
@@ -174,7 +176,7 @@ def test_every_partition_is_refused_when_the_client_may_not_alter_the_cluster(tm
             assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
             assert len(served.broker.moves) == 0
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_second_request_replaces_the_first_when_it_names_another_directory(tmp_path: Path) -> None:
@@ -191,7 +193,7 @@ def test_second_request_replaces_the_first_when_it_names_another_directory(tmp_p
             assert [path.name for path in disks.all[1].glob("*-future")] == []
             assert len(values_of(served, "orders")) == 20
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_move_is_cancelled_when_the_directory_of_the_replica_is_asked_for(tmp_path: Path) -> None:
@@ -207,7 +209,7 @@ def test_move_is_cancelled_when_the_directory_of_the_replica_is_asked_for(tmp_pa
             assert disks.of("orders-0") == ["a"]
             assert (await described(served))["b"] == []
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_copy_goes_with_the_topic_when_it_is_deleted_while_it_moves(tmp_path: Path) -> None:
@@ -218,7 +220,7 @@ def test_copy_goes_with_the_topic_when_it_is_deleted_while_it_moves(tmp_path: Pa
             await served.create("orders")
             fill(served, "orders")
             await alter(served, disks.all[1], ("orders", 0))
-            await asyncio.sleep(0.01)
+            await pass_time(0.01)
             await delete_topic(served.broker.metadata, "orders")
             await settled(served)
             assert [path.name for path in disks.all[1].iterdir() if path.name.endswith("-future")] == []
@@ -226,7 +228,7 @@ def test_copy_goes_with_the_topic_when_it_is_deleted_while_it_moves(tmp_path: Pa
             assert len(served.broker.moves) == 0
             assert values_of(served, "orders") == []
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_move_begins_anew_when_the_broker_was_stopped_in_the_middle(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ def test_move_begins_anew_when_the_broker_was_stopped_in_the_middle(tmp_path: Pa
             assert disks.of("orders-0") == ["b"]
             assert len(values_of(served, "orders")) == 20
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_rate_is_asked_for_the_bytes_of_each_step_when_a_replica_moves(tmp_path: Path) -> None:
@@ -269,7 +271,7 @@ def test_rate_is_asked_for_the_bytes_of_each_step_when_a_replica_moves(tmp_path:
             assert sum(copied) == partition.log.size
             assert disks.of("orders-0") == ["b"]
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_move_ends_with_its_topic_when_a_throttle_would_let_it_rest_for_days(tmp_path: Path) -> None:
@@ -286,7 +288,7 @@ def test_move_ends_with_its_topic_when_a_throttle_would_let_it_rest_for_days(tmp
             await settled(served)
             assert disks.of("orders-0") == []
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_replica_is_made_where_it_was_asked_for_when_it_comes_later(tmp_path: Path) -> None:
@@ -341,7 +343,7 @@ def test_replica_of_a_new_topic_moves_when_the_move_of_its_namesake_is_not_over(
             await settled(served)
             assert disks.of("orders-0") == [target.name]
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_replica_can_be_cut_and_moved_again_when_its_move_has_met_an_error_that_nobody_foresaw(tmp_path: Path) -> None:
@@ -364,7 +366,7 @@ def test_replica_can_be_cut_and_moved_again_when_its_move_has_met_an_error_that_
             await settled(served)
             assert disks.of("orders-0") == ["b"]
 
-    asyncio.run(scenario())
+    run_in_own_time(scenario())
 
 
 def test_loop_asks_nothing_of_the_disk_that_may_block_when_a_replica_moves(tmp_path: Path) -> None:
@@ -376,11 +378,14 @@ def test_loop_asks_nothing_of_the_disk_that_may_block_when_a_replica_moves(tmp_p
             fill(served, "orders", 50)
             files.operations.clear()
             await alter(served, disks.all[1], ("orders", 0))
-            while len(served.broker.moves):
+
+            async def has_moved() -> bool:
                 capture = CheckpointCapture()
                 capture.add(served.broker.directories.logs[TopicPartition("orders", 0)])
                 await asyncio.to_thread(served.broker.directories.begin_checkpoints(capture).run)
-                await asyncio.sleep(0.01)
+                return not len(served.broker.moves)
+
+            await eventually(has_moved)
             on_the_loop = [each for each in files.operations if each.thread_id == threading.get_ident()]
             assert {each.name for each in on_the_loop}.isdisjoint(BLOCKING)
             assert {each.name for each in files.operations} > {"make_directory", "sync"}

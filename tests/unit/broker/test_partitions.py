@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.purgatory import Waiter
 from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.core.metrics.counters import TopicMetrics
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.broker.harness import EMPTY, NODE, Host, image, lone_partition, topic_image
 from tests.unit.log.support import NOW, batch
 

@@ -20,7 +20,7 @@ from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTo
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.broker.served import Served, serving
 
 TOPIC = 2  # the type of a resource

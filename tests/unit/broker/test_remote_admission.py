@@ -26,8 +26,8 @@ from penstock.transactions.requests import (
     EndTransactionRequest,
     InitProducerIdRequest,
 )
-from tests.unit.broker.harness import until
 from tests.unit.broker.two_brokers import BOTH, ONE, TWO, TwoBrokers, led, two_brokers
+from tests.waiting import until
 
 THERE = TopicPartition("there", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)

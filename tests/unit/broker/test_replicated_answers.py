@@ -22,8 +22,8 @@ from penstock.transactions.requests import (
     EndTransactionRequest,
     InitProducerIdRequest,
 )
-from tests.unit.broker.harness import until
 from tests.unit.broker.two_brokers import BOTH, ONE, TWO, TwoBrokers, led, two_brokers
+from tests.waiting import turns, until
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -51,14 +51,9 @@ async def fetch(groups: GroupRuntime) -> int | ErrorCode:
     return result.error or result.partitions[0].offset
 
 
-async def turns(count: int = 10) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
 async def begun(work: Awaitable[Any]) -> asyncio.Future[Any]:
     future = asyncio.ensure_future(work)
-    await turns()
+    await turns(10)
     return future
 
 
@@ -208,7 +203,7 @@ def test_transaction_is_not_complete_when_its_marker_is_not_replicated_yet(tmp_p
         ending = await begun(producer.end())
         brokers.replicate(TRANSACTION_STATE, ONE)
         await ending
-        await turns()
+        await turns(10)
         assert brokers.partition("orders", ONE).log.log_end_offset == 1
         assert producer.state == "PrepareCommit"
         brokers.replicate("orders", ONE)

@@ -9,10 +9,10 @@ from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS
 from penstock.cluster.image import PartitionState
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
-from tests.unit.broker.harness import until
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.broker.replication_rig import TOPIC, ReplicaCluster, replicating
 from tests.unit.log.support import NOW, batch, read_all, sequenced, transactional
+from tests.waiting import until
 
 
 async def fill(cluster: ReplicaCluster, leader: int, *values: str) -> None:
@@ -112,11 +112,7 @@ def test_a_write_is_refused_when_too_few_replicas_are_in_sync(tmp_path: Path) ->
 
 
 async def until_in_sync(cluster: ReplicaCluster, leader: int, isr: set[int]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if set(cluster.nodes[leader].partition().state.isr) == isr:
-                return
-            await asyncio.sleep(0.001)
+    await until(lambda: set(cluster.nodes[leader].partition().state.isr) == isr)
 
 
 def test_writers_hear_of_the_new_leader_when_leadership_is_lost_while_they_wait(tmp_path: Path) -> None:

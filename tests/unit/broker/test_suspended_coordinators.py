@@ -55,9 +55,9 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.unit.broker.harness import until
 from tests.unit.broker.test_replicated_answers import ORDERS, Producer, begin, begun, commit, fetch, run
 from tests.unit.broker.two_brokers import ONE, TWO, TwoBrokers
+from tests.waiting import until
 
 _GROUPS: list[tuple[Message, int]] = [
     (JoinGroupRequest(group_id="g", session_timeout_ms=10_000, protocol_type="consumer"), 3),

@@ -10,9 +10,10 @@ import pytest
 
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
-from tests.unit.broker.own_time import LoopClock, run_in_own_time, until
+from tests.own_time import LoopClock, pass_time, run_in_own_time
 from tests.unit.broker.replication_rig import ReplicaCluster, replicating
 from tests.unit.log.support import batch
+from tests.waiting import until
 
 RATE = 10_000
 BATCH = batch("x" * 900)
@@ -53,7 +54,7 @@ async def until_copied(cluster: ReplicaCluster, size: int, indexes: Sequence[int
     sizes = [0]
     async with asyncio.timeout(600):
         while sizes[-1] < size:
-            await asyncio.sleep(0.1)
+            await pass_time(0.1)
             sizes.append(sum(copied(cluster, index) for index in indexes))
     return sizes
 
@@ -100,7 +101,7 @@ def test_the_rate_holds_for_all_partitions_together_and_none_starves_when_many_m
             cluster.limit(**RATES[side])
             cluster.configure(**EVERYTHING[side])
             cluster.set_states(*(moving(index)._replace(partition_epoch=1) for index in indexes))
-            await asyncio.sleep(size / RATE / 2)
+            await pass_time(size / RATE / 2)
             parts = [copied(cluster, index) for index in indexes]
             assert min(parts) > 0
             sizes = await until_copied(cluster, size, indexes)
@@ -143,7 +144,7 @@ def test_a_write_to_replicas_in_sync_does_not_wait_when_another_replica_is_throt
                 assert answer.error_code == ErrorCode.NONE
                 assert loop.time() - began < 0.02
                 written += len(BATCH)
-                await asyncio.sleep(0.02)
+                await pass_time(0.02)
             assert written > 2 * size  # far above the rate
 
     run_in_own_time(scenario())
@@ -158,7 +159,7 @@ def test_everything_is_released_at_once_when_the_throttle_is_taken_away(tmp_path
             cluster.limit(**RATES[side])
             cluster.configure(**EVERYTHING[side])
             cluster.set_states(moving(0)._replace(partition_epoch=1))
-            await asyncio.sleep(3)
+            await pass_time(3)
             assert 0 < copied(cluster) < size / 2
             if how == "the list goes":
                 cluster.configure()
@@ -177,7 +178,7 @@ def test_the_new_rate_holds_when_it_is_changed_during_a_move(tmp_path: Path, sid
             cluster.limit(**{side: RATE // 10})
             cluster.configure(**EVERYTHING[side])
             cluster.set_states(moving(0)._replace(partition_epoch=1))
-            await asyncio.sleep(20)
+            await pass_time(20)
             slow = copied(cluster)
             assert 0 < slow <= 2 * RATE + SLACK
             cluster.limit(**{side: 5 * RATE})
@@ -201,7 +202,7 @@ def test_a_replica_gets_on_when_the_rate_is_smaller_than_one_batch(tmp_path: Pat
             cluster.set_states(moving(0)._replace(partition_epoch=1), in_sync)
             for _ in range(600):
                 fill(cluster, 1, 1)
-                await asyncio.sleep(0.05)
+                await pass_time(0.05)
             assert 2 * len(BATCH) <= copied(cluster) <= 4 * len(BATCH)  # one for each span of windows
             assert cluster.fetch_count < 3_000
 

@@ -11,16 +11,18 @@ import pytest
 
 from penstock.broker import topic_creation
 from penstock.broker.peers.controller import Controller
-from penstock.broker.peers.peers import BackOff, Peers
+from penstock.broker.peers.peers import Peers
 from penstock.broker.topic_creation import Forward, TopicCreation
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.internal_topics import CONSUMER_OFFSETS
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from tests.unit.broker.harness import topic_image, until
+from tests.unit.broker.harness import topic_image
 from tests.unit.broker.peers.links import Network
 from tests.unit.broker.peers.pair import View
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from penstock.cluster.metadata import Metadata
@@ -36,8 +38,10 @@ class Rig:
         self.view = View(self.network.image)
         self.view.publish(controller_id=2)
         self.view.config = BrokerConfig.parse({})  # type: ignore[attr-defined]  # the metadata has it
-        self.peers = Peers(1, self.network.find, self.network.connect, Random(1), BackOff(0.0, 0.0))
-        self.creation = TopicCreation(cast("Metadata", self.view), Controller(1, self.peers, self.view))
+        self.peers = Peers(1, self.network.find, self.network.connect, Random(1).random, Backoff(0.0, 0.0))
+        self.creation = TopicCreation(
+            cast("Metadata", self.view), Controller(1, self.peers, self.view, Random(1).random)
+        )
         self.code = ErrorCode.NONE
         self.asked: list[CreateTopicsRequest] = []
 

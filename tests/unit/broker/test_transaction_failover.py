@@ -29,9 +29,10 @@ from penstock.transactions.requests import (
     EndTransactionRequest,
     InitProducerIdRequest,
 )
-from tests.unit.broker.harness import until
+from tests.own_time import pass_time, run_in_own_time
 from tests.unit.broker.served import Served
 from tests.unit.broker.two_brokers import BOTH, ONE, TWO, TwoBrokers, led, two_brokers
+from tests.waiting import until
 
 HERE, THERE = TopicPartition("here", 0), TopicPartition("there", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -46,7 +47,7 @@ def run(directory: Path, scenario: Callable[[TwoBrokers], Awaitable[None]]) -> N
             await brokers.one.broker.producer_ids.ensure()
             await scenario(brokers)
 
-    asyncio.run(whole())
+    run_in_own_time(whole())
 
 
 class Producer:
@@ -136,7 +137,7 @@ def test_marker_finds_the_new_leader_when_the_partition_moves(tmp_path: Path, me
             brokers.topics["there"] = led("there", ONE, 2)
             brokers.show_to(TWO)
         await producer.end(brokers.one.broker)
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert state(brokers.one.broker) == "PrepareCommit"
         brokers.show(led("there", ONE, 2))
         await until(lambda: state(brokers.one.broker) == "CompleteCommit")
@@ -290,7 +291,7 @@ def test_open_transaction_keeps_its_deadline_when_its_coordinator_moves(tmp_path
         await producer.begin(THERE)
         brokers.two.clock.advance(59_000)
         await brokers.move(TRANSACTION_STATE, ONE, TWO, leader_epoch=4)
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert state(brokers.two.broker) == "Ongoing"
         brokers.one.clock.advance(60_001)
         await brokers.move(TRANSACTION_STATE, TWO, ONE, leader_epoch=5)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from penstock.broker.peers.peer import PeerUnavailableError
-from penstock.broker.transaction_questions import TransactionQuestions
+from penstock.broker.runtimes.transaction_questions import TransactionQuestions
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
 )
-from tests.unit.broker.harness import until
+from tests.waiting import until
 
 
 class Coordinators:

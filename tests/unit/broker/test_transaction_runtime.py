@@ -4,6 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -36,7 +37,8 @@ from penstock.transactions.requests import (
     InitProducerIdRequest,
 )
 from penstock.transactions.settings import TransactionSettings
-from tests.unit.broker.harness import NODE, GatedFiles, Host, lead_all, topic_image, until
+from tests.unit.broker.harness import NODE, GatedFiles, Host, lead_all, topic_image
+from tests.waiting import until
 
 ORDERS = TopicPartition("orders", 0)
 OFFSETS = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -76,7 +78,7 @@ class Rig:
         self.groups = GroupRuntime(coordinator, partitions, self.flusher, clock, GroupMetrics(), slices)
         self.curtain = Curtain(partitions)
         leaders = Leaders(NODE, lambda where: NODE if where in self.existing else None)
-        markers = MarkerWriter(self.curtain, leaders, self.groups, clock)
+        markers = MarkerWriter(self.curtain, leaders, self.groups, clock, Random(1).random)
         transactions = TransactionCoordinator(TransactionSettings(), 1, itertools.count(100).__next__)
         self.runtime = TransactionRuntime(transactions, partitions, markers, self.flusher, clock, slices)
 

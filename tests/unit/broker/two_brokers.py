@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from penstock.broker.apis import APIS
-from penstock.broker.following import Following
+from penstock.broker.image_applier import ImageApplier
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.peers.peer import PeerUnavailableError
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, PartitionState, TopicImage
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
-from tests.unit.broker.harness import until
 from tests.unit.broker.served import Served, serving
+from tests.waiting import until
 
 ONE, TWO = 1, 2
 BOTH = (ONE, TWO)
@@ -62,7 +62,9 @@ class TwoBrokers:
         self.served = {ONE: one, TWO: two}
         self.wire = wire
         wire.served.update(self.served)
-        self._following = {node_id: Following(served.broker, lambda _: None) for node_id, served in self.served.items()}
+        self._image_appliers = {
+            node_id: ImageApplier(served.broker, lambda _: None) for node_id, served in self.served.items()
+        }
         self.brokers = {
             node_id: BrokerRegistration(node_id, (Endpoint("PLAINTEXT", f"host-{node_id}", 9092, "PLAINTEXT"),))
             for node_id in BOTH
@@ -87,7 +89,7 @@ class TwoBrokers:
         metadata = self.served[node_id].broker.metadata
         old = metadata.image
         metadata.publisher.image = replace(old, brokers=dict(self.brokers), topics=dict(self.topics))
-        self._following[node_id].apply(old, metadata.image)
+        self._image_appliers[node_id].apply(old, metadata.image)
         for partition in self.served[node_id].broker.partitions:
             if partition.state.isr == (node_id,):
                 partition.log.advance_high_watermark_to_end()

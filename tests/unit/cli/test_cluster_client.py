@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.access.cluster_client import Cluster, parse_servers, raise_failures
+from penstock.cli.access.cluster_client import ClusterClient, parse_servers, raise_failures
 from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, choose_cluster
 
@@ -36,7 +36,7 @@ def test_exit_code_3_and_what_to_do_when_nothing_listens() -> None:
         unused.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         port = unused.getsockname()[1]
         with pytest.raises(CliError, match=f"127.0.0.1:{port}") as caught:
-            Cluster(f"127.0.0.1:{port}").check_reachable()
+            ClusterClient(f"127.0.0.1:{port}").check_reachable()
     assert caught.value.exit_code is ExitCode.UNREACHABLE
     assert "--bootstrap-server" in caught.value.hint
 
@@ -62,12 +62,9 @@ def test_usage_error_when_command_config_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_every_message_and_each_hint_once_when_failures_are_raised() -> None:
+    raise_failures([])
     failures = [CliError("a", "try x"), CliError("b", "try x"), CliError("c", "try y")]
     with pytest.raises(CliError) as caught:
         raise_failures(failures)
     assert caught.value.message == "a\nError: b\nError: c"
     assert caught.value.hint == "try x\ntry y"
-
-
-def test_nothing_is_raised_when_nothing_failed() -> None:
-    raise_failures([])

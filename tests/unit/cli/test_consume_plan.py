@@ -118,12 +118,9 @@ def test_group_is_done_when_it_gets_no_partition() -> None:
         (1, None, None, None, True, True),
     ],
 )
-def test_usage_error_when_options_contradict_each_other(
+def test_usage_error_when_options_contradict_each_other_and_none_when_a_group_starts_at_the_beginning(
     topics: int, group: str | None, partitions: str | None, start: Start | None, as_json: bool, has_format: bool
 ) -> None:
+    check_options(2, "g", None, Start(StartKind.BEGINNING), as_json=True, has_format=False)
     with pytest.raises(UsageError):
         check_options(topics, group, partitions, start, as_json=as_json, has_format=has_format)
-
-
-def test_options_are_accepted_when_group_starts_at_the_beginning() -> None:
-    check_options(2, "g", None, Start(StartKind.BEGINNING), as_json=True, has_format=False)

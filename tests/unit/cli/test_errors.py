@@ -18,6 +18,11 @@ def test_subject_and_hint_are_told_when_topic_is_unknown() -> None:
     assert error.name == "UNKNOWN_TOPIC_OR_PART"
 
 
+def test_error_stays_one_line_when_the_subject_has_several() -> None:
+    error = explain("GROUP_ID_NOT_FOUND", "", "group a\nError: b")
+    assert error.message == "group a\\nError: b: no such group"
+
+
 def test_own_text_is_kept_without_prefix_when_nothing_better_is_known() -> None:
     assert explain("POLICY_VIOLATION", "Broker: Too many partitions").message == "Too many partitions"
     assert explain("INVALID_CONFIG", "Unknown topic config name: x").message == "Unknown topic config name: x"

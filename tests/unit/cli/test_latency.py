@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cli.plans.pacing import Pace
+from penstock.cli.plans.pace import Pace
 from penstock.cli.views.latency import PERCENTILES, Latencies
 from penstock.cli.views.perf import Throughput, format_ms, report_document, report_fields
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.options import on_cluster
 
 
@@ -23,7 +23,7 @@ def command(seen: list[object]) -> typer.Typer:
 
     @app.command()
     @on_cluster
-    def draw(cluster: Cluster, name: str, *, before: bool = False, size: Size, after: bool = False) -> None:
+    def draw(cluster: ClusterClient, name: str, *, before: bool = False, size: Size, after: bool = False) -> None:
         seen.extend((cluster.bootstrap_servers, name, before, size, after))
 
     return app

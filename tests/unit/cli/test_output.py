@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from penstock.cli import output
 from penstock.cli.output import Table, print_fields, print_json, print_table, render_plain
 
 
@@ -37,3 +38,23 @@ def test_json_is_one_line_when_output_is_no_terminal(capsys: pytest.CaptureFixtu
 def test_values_stand_in_one_column_when_fields_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_fields([("Topic", "orders"), ("Replication", 3), ("Id", None)])
     assert capsys.readouterr().out == "Topic        orders\nReplication  3\nId           -\n"
+
+
+def test_terminal_obeys_nothing_when_names_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The name of a group or a client is whatever somebody has sent. It reached the terminal by `groups list`."""
+    table = Table(("GROUP", "CLIENT"))
+    table.add("a\x1b]0;owned\x07", "c\n\x9b2J\u202e")
+    output.print_table(table)
+    output.print_fields([("Group", "g\x1b[31m\nState: fine")])
+    output.say("topic \x1b[8m\nis there")
+    output.print_json({"group": "\x7f\x9b\u2066"})
+    output.print_json_lines(["\x85"])
+    assert capsys.readouterr().out.splitlines() == [
+        "GROUP              CLIENT",
+        "a\\x1b]0;owned\\x07  c\\n\\x9b2J\\u202e",
+        "Group  g\\x1b[31m\\nState: fine",
+        "topic \\x1b[8m",
+        "is there",
+        '{"group": "\\u007f\\u009b\\u2066"}',
+        '"\\u0085"',
+    ]

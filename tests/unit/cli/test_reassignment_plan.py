@@ -4,14 +4,15 @@ import json
 
 import pytest
 
-from penstock.cli.commands.moving import find_throttled, raise_unmoved
+from penstock.admin.state.brokers import BrokerState, ReplicaFiles
+from penstock.admin.state.partitions import PartitionState
+from penstock.cli.commands.replica_moves import find_throttled, raise_unmoved
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.plans.assignments import (
-    BrokerNode,
     ClusterNow,
-    PartitionNow,
     Reassignment,
     ReplicaPlace,
+    Replicas,
     choose_partitions,
     format_reassignment,
     parse_broker_ids,
@@ -23,7 +24,6 @@ from penstock.cli.plans.demotion import plan_demotion
 from penstock.cli.plans.progress import (
     MoveState,
     Overview,
-    ReplicaFiles,
     Sample,
     bytes_to_move,
     directory_moves_under_way,
@@ -38,11 +38,17 @@ from penstock.cli.views.moves import balance_table, broker_counts_table, count_b
 from penstock.core.types import TopicPartition
 
 P0, P1, P2 = (TopicPartition("t", number) for number in range(3))
-BROKERS = {number: BrokerNode(number, "host", 9090 + number, None) for number in (1, 2, 3)}
+BROKERS = {number: BrokerState(number, "host", 9090 + number) for number in (1, 2, 3)}
 
 
-def cluster(**partitions: PartitionNow) -> ClusterNow:
-    return ClusterNow(1, BROKERS, {TopicPartition("t", int(name[1:])): state for name, state in partitions.items()})
+def state(
+    leader: int, replicas: Replicas, isr: Replicas, adding: Replicas = (), removing: Replicas = ()
+) -> PartitionState:
+    return PartitionState("t", 0, leader, replicas, isr, adding, removing)
+
+
+def cluster(**partitions: PartitionState) -> ClusterNow:
+    return ClusterNow(1, BROKERS, {TopicPartition("t", int(name[1:])): each for name, each in partitions.items()})
 
 
 # ---------------------------------------------------------------------------------------------------- files
@@ -71,7 +77,6 @@ def test_directories_are_kept_when_the_file_names_some() -> None:
         ("[]", "not a JSON object"),
         ('{"version":2,"partitions":[]}', "version 2"),
         ('{"version":1}', "no list of partitions"),
-        ('{"partitions":[]}', "no partitions"),
         ('{"topics":[{"topic":"t"}]}', "names topics"),
         ('{"partitions":[{"topic":"t","partition":0,"replicas":[]}]}', "no list of replicas"),
         ('{"partitions":[{"topic":"t","partition":0,"replicas":[1,1]}]}', "broker 1 twice"),
@@ -105,7 +110,7 @@ def test_broker_ids_are_read_when_they_are_listed_or_repeated() -> None:
 
 
 def test_topic_is_refused_when_it_is_not_there() -> None:
-    now = cluster(p0=PartitionNow(1, (1,), (1,)))
+    now = cluster(p0=state(1, (1,), (1,)))
     assert list(choose_partitions(now, None)) == [P0]
     with pytest.raises(UsageError):
         choose_partitions(now, ["other"])
@@ -133,9 +138,9 @@ def test_replica_that_has_the_records_leads_when_the_leader_leaves() -> None:
 
 def test_broker_becomes_the_last_replica_when_it_is_demoted() -> None:
     now = cluster(
-        p0=PartitionNow(1, (1, 2, 3), (1, 2, 3)),
-        p1=PartitionNow(2, (2, 1), (2, 1)),
-        p2=PartitionNow(1, (1,), (1,)),
+        p0=state(1, (1, 2, 3), (1, 2, 3)),
+        p1=state(2, (2, 1), (2, 1)),
+        p2=state(1, (1,), (1,)),
     )
     demotion = plan_demotion(now, 1)
     assert demotion.wanted == {P0: (2, 3, 1)}
@@ -149,9 +154,9 @@ def test_broker_becomes_the_last_replica_when_it_is_demoted() -> None:
 
 def test_only_moving_replicas_are_throttled_when_a_plan_keeps_some() -> None:
     now = {
-        P0: PartitionNow(1, (1, 2), (1, 2)),
-        P1: PartitionNow(1, (1, 2), (1, 2)),
-        P2: PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,)),
+        P0: state(1, (1, 2), (1, 2)),
+        P1: state(1, (1, 2), (1, 2)),
+        P2: state(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,)),
     }
     moves = find_moves(now, {P0: (2, 3), P1: (2, 1)})
     assert moves == {P0: Move((1, 2), (3,)), P2: Move((1, 2), (3,))}
@@ -167,8 +172,8 @@ def test_plan_is_refused_when_the_names_of_its_replicas_do_not_fit_into_a_settin
 
 
 def test_throttles_of_moves_that_were_under_way_are_ended_too_when_new_moves_set_them() -> None:
-    moving = PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
-    now = ClusterNow(1, BROKERS, {P0: PartitionNow(1, (1, 2), (1, 2)), TopicPartition("other", 0): moving})
+    moving = state(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
+    now = ClusterNow(1, BROKERS, {P0: state(1, (1, 2), (1, 2)), TopicPartition("other", 0): moving})
     wanted = Reassignment({P0: (2, 3)}, {})
     assert find_throttled(now, wanted, "20m") == {"t", "other"}
     assert find_throttled(now, wanted, "none") == {"t"}
@@ -185,12 +190,12 @@ def test_rate_is_read_when_it_has_a_unit_or_is_none() -> None:
 # ---------------------------------------------------------------------------------------------------- progress
 
 
-MOVING = PartitionNow(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
+MOVING = state(1, (3, 1, 2), (1, 2), adding=(3,), removing=(1,))
 SIZES = {ReplicaPlace(P0, 1): 1000, ReplicaPlace(P0, 2): 900, ReplicaPlace(P0, 3): 400}
 
 
 def test_rest_is_what_the_leader_has_more_when_a_replica_comes() -> None:
-    overview = survey(cluster(p0=MOVING, p1=PartitionNow(1, (1, 2), (1, 2))), SIZES)
+    overview = survey(cluster(p0=MOVING, p1=state(1, (1, 2), (1, 2))), SIZES)
     assert [(move.key, move.state, move.bytes_left) for move in overview.moves] == [(P0, MoveState.MOVING, 600)]
     assert summary(overview, 75.4) == "Moves: 1 under way. 600 B left, about 1 min 15 s."
     in_sync = MOVING._replace(isr=(1, 2, 3))
@@ -198,7 +203,7 @@ def test_rest_is_what_the_leader_has_more_when_a_replica_comes() -> None:
 
 
 def test_states_are_told_apart_when_a_file_is_compared() -> None:
-    now = cluster(p0=MOVING, p1=PartitionNow(1, (1, 2), (1, 2)))
+    now = cluster(p0=MOVING, p1=state(1, (1, 2), (1, 2)))
     gone = TopicPartition("gone", 0)
 
     def states(**wanted: tuple[int, ...]) -> list[MoveState]:
@@ -213,7 +218,7 @@ def test_states_are_told_apart_when_a_file_is_compared() -> None:
 
 
 def test_each_new_replica_is_copied_whole_when_the_volume_is_counted() -> None:
-    now = cluster(p0=PartitionNow(1, (1, 2), (1, 2)))
+    now = cluster(p0=state(1, (1, 2), (1, 2)))
     assert bytes_to_move(now, {P0: (2, 3, 4)}, SIZES) == {P0: 2000}
     assert bytes_to_move(now, {P0: (2, 1)}, SIZES) == {P0: 0}
 
@@ -245,7 +250,7 @@ def test_misplaced_replica_is_not_asked_for_again_when_its_move_has_begun_and_en
 
 
 def test_broker_that_is_away_is_listed_when_it_has_replicas() -> None:
-    now = cluster(p0=PartitionNow(1, (1, 9), (1,)))
+    now = cluster(p0=state(1, (1, 9), (1,)))
     assert now.missing_brokers == [9]
     rows = broker_counts_table(count_brokers(now, SIZES)).rows
     assert rows[0][:8] == ("1", "host:9091", "-", "yes", "1", "1", "1", "0")
@@ -253,7 +258,7 @@ def test_broker_that_is_away_is_listed_when_it_has_replicas() -> None:
 
 
 def test_replica_does_not_lag_when_a_move_is_adding_it() -> None:
-    now = cluster(p0=PartitionNow(1, (1, 2, 3), (1,), adding=(3,), removing=(2,)))
+    now = cluster(p0=state(1, (1, 2, 3), (1,), adding=(3,), removing=(2,)))
     assert [view.lagging for view in count_brokers(now, SIZES)] == [0, 1, 0]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.cli.errors import UsageError
 from penstock.cli.records.input import parse_json_record
-from penstock.cli.records.output import OutputRecord, PrintOptions, build_format, compile_format, write_json
+from penstock.cli.records.output import OutputRecord, PrintOptions, build_format, compile_format, show_json, write_json
 
 RECORD = OutputRecord("t", 3, 42, 1_704_067_200_250, 1, b"key", b"value", (("a", b"1"), ("b", None)))
 NULLS = RECORD._replace(key=None, value=None, headers=())
@@ -92,3 +92,16 @@ def test_record_comes_back_the_same_when_json_is_produced_again(
     assert line.count(b"\n") == 1
     again = parse_json_record(line, now_ms=0)
     assert again == (key, value, tuple(headers), partition, timestamp)
+
+
+def test_terminal_obeys_nothing_of_a_record_that_is_shown() -> None:
+    """Escape sequences in values, keys, headers and their names reached the terminal."""
+    record = RECORD._replace(
+        topic="t\x1b[2J", key=b"k\x9b\xff", value=b"v\x1b]0;owned\x07\n\t.", headers=(("h\n\x1b", b"\x08"),)
+    )
+    shown = compile_format("%t|%k|%K|%s|%S|%h|\\x1b[0m", is_shown=True)(record)
+    # The user's own format is obeyed.
+    assert shown == b"t\\x1b[2J|k\\x9b\\xff|3|v\\x1b]0;owned\\x07\n\t.|14|h\\n\\x1b=\\x08|\x1b[0m"
+    line = show_json(record._replace(key="\x9b\u202e".encode()))
+    assert json.loads(line) == json.loads(write_json(record._replace(key="\x9b\u202e".encode())))
+    assert b"\\u009b\\u202e" in line

@@ -11,7 +11,7 @@ from penstock.cli.cluster_start import Interrupts
 from penstock.cli.output import render_plain
 from penstock.cli.views.running_cluster import running_table, view_of
 from penstock.core.properties import ConfigMapping
-from penstock.local_cluster.state import ClusterState
+from penstock.local_cluster.state import ClusterCounts
 
 
 @dataclass
@@ -43,6 +43,8 @@ class FakeBroker:
 
     def stop(self) -> None: ...
 
+    def take_over(self) -> None: ...
+
     def kill(self) -> None: ...
 
     def pause(self) -> None: ...
@@ -50,8 +52,8 @@ class FakeBroker:
     def resume(self) -> None: ...
 
 
-def state(controller_id: int = 1, under_replicated: int = 0) -> ClusterState:
-    return ClusterState(
+def state(controller_id: int = 1, under_replicated: int = 0) -> ClusterCounts:
+    return ClusterCounts(
         controller_id, frozenset({1, 2}), {"t": 6}, under_replicated, 0, 0, {1: 4, 2: 2}, {3: under_replicated}
     )
 

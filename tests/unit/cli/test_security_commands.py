@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.app import command
 
 GROUPS = ("certificates", "users", "acls", "policies", "quotas", "tokens", "audit")
@@ -38,4 +38,4 @@ def test_command_has_json_for_programs(name: str, found: Any) -> None:
 
 
 def test_password_is_not_shown_when_a_cluster_is_printed() -> None:
-    assert "geheim" not in repr(Cluster("localhost:9092", {"sasl.password": "geheim"}))
+    assert "geheim" not in repr(ClusterClient("localhost:9092", {"sasl.password": "geheim"}))

@@ -17,7 +17,7 @@ from penstock.cli.commands.sql.cells import (
     text_values,
     unique_names,
 )
-from penstock.core.visible_text import one_line
+from penstock.core.words.visible_text import one_line
 
 
 @pytest.mark.parametrize(

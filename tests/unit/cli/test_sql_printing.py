@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from penstock.cli.commands.sql.printing import Format, Printed, open_printer, print_csv, print_json, print_table
+from penstock.cli.commands.sql.row_printer import Format, Printed, open_printer, print_csv, print_json, print_table
 from penstock.cli.commands.sql.tables import Grid, fit_widths, print_rich
 from penstock.cli.errors import UsageError
 

@@ -12,17 +12,16 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from penstock.cli.commands.sql.app import require_extra
-from penstock.cli.commands.sql.completing import KEYWORDS, Names, SqlCompleter, candidates, tables_in
+from penstock.cli.commands.sql.completion import KEYWORDS, Names, SqlCompleter, candidates, tables_in
 from penstock.cli.commands.sql.engine import Engine
-from penstock.cli.commands.sql.interrupting import CancelledError, run_interruptibly
-from penstock.cli.commands.sql.printing import Printed
+from penstock.cli.commands.sql.engine_start import Starting
+from penstock.cli.commands.sql.row_printer import Printed
 from penstock.cli.commands.sql.shell import expand_command, history_file, is_ready
-from penstock.cli.commands.sql.starting import Starting
 from penstock.cli.commands.sql.statements import Showing, run_all
 from penstock.cli.errors import CliError
 from penstock.pipelines.errors import PipelineError, SqlError
-from penstock.pipelines.sql.answers import Answer, Rows
+from penstock.pipelines.runtime.spark.interruptible_task import CancelledError, run_interruptibly
+from penstock.pipelines.sql.answers import Rows, SqlAnswer
 from penstock.pipelines.sql.rows import TableRows
 from penstock.pipelines.sql.statements import is_complete
 
@@ -35,7 +34,7 @@ class FakeEngine:
         self.asked: list[str] = []
         self.cancelled = threading.Event()
 
-    def run(self, text: str) -> Answer:
+    def run(self, text: str) -> SqlAnswer:
         self.asked.append(text)
         if text == "wrong":
             raise SqlError("there is no column x", "There is a column y.")
@@ -43,7 +42,7 @@ class FakeEngine:
             self.cancelled.wait(30)
             raise SqlError("cancelled")
         rows = TableRows({"a": ["x"]}) if text == "skipping" else None
-        return Answer(rows, text=f"answer to {text}", notices=("a notice",))
+        return SqlAnswer(rows, text=f"answer to {text}", notices=("a notice",))
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -194,7 +193,3 @@ def test_error_of_the_start_is_told_when_the_engine_is_asked_for() -> None:
     with pytest.raises(CliError, match="no java"):
         starting.engine()
     assert starting.state() == ""
-
-
-def test_nothing_is_missing_when_the_extra_is_installed() -> None:
-    require_extra()

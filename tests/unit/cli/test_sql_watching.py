@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from penstock.cli.commands.sql.watching import watched
+from penstock.cli.commands.sql.answer_watch import watched
 
 
 def test_trouble_is_told_once_when_an_answer_takes_long() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.admin.state.cluster import ClusterState
 from penstock.cli.output import render_plain
 from penstock.cli.text import format_duration
 from penstock.cli.views.status import (
@@ -16,16 +17,15 @@ from penstock.cli.views.status import (
 )
 from penstock.health.condition import Lag, Move, judge
 from penstock.health.findings import find
-from penstock.health.observed import Observed
-from tests.unit.health.seen import GIB, broker, observed, partition
+from tests.unit.admin.pictured import GIB, broker, partition, pictured
 
 
-def view_of(seen: Observed) -> StatusView:
+def view_of(seen: ClusterState) -> StatusView:
     condition = judge(seen)
     return StatusView(condition, find(condition))
 
 
-BROKEN = observed(
+BROKEN = pictured(
     [partition(0, 1, [1, 2, 4], [1]), partition(1, 2, [4, 2], [2]), partition(2, -1, [4], [4])],
     log_ends={(0, 1): 100, (0, 2): 40},
 )
@@ -48,7 +48,7 @@ def test_head_tells_what_counts_when_something_is_wrong() -> None:
         "Controller": 1,
         "Partitions": "3 in 1 topic: 1 offline, 2 below minimum, 2 under-replicated",
     }
-    assert dict(head(view_of(observed([partition(0, 1, [1, 2, 3])]))))["State"] == "healthy"
+    assert dict(head(view_of(pictured([partition(0, 1, [1, 2, 3])]))))["State"] == "healthy"
 
 
 def test_lags_of_brokers_that_are_gone_are_left_out_when_they_are_listed() -> None:
@@ -73,7 +73,7 @@ def test_move_shows_what_is_left_when_its_rate_is_known() -> None:
 
 def test_advice_is_given_once_when_several_brokers_have_the_same_problem() -> None:
     silent = [broker(1), broker(2, silence="no"), broker(3, silence="no")]
-    (paragraph,) = finding_lines(find(judge(observed(brokers=silent))))
+    (paragraph,) = finding_lines(find(judge(pictured(brokers=silent))))
     assert len(paragraph) == 4
     assert paragraph[:2] == [
         "! Broker 2 is registered and does not answer: no.",

@@ -13,11 +13,11 @@ from penstock.cli.views.cluster import (
     partition_size_table,
 )
 from penstock.cli.views.configs import (
-    Change,
-    Operation,
     Resource,
     ResourceKind,
     Setting,
+    SettingChange,
+    SettingOperation,
     choose_resource,
     own_settings,
     parse_changes,
@@ -80,6 +80,14 @@ def test_only_partitions_in_trouble_remain_when_asked_for() -> None:
     assert found(strict, at_min_isr=True) == [(HEALTHY, LEADERLESS)]
     assert found(TOPIC, under_min_isr=True) == [(LEADERLESS,)]
     assert found(TOPIC, at_min_isr=True) == [(LAGGING,)]
+
+
+def test_minimum_counts_as_the_number_of_replicas_when_it_is_higher() -> None:
+    topic = TOPIC._replace(min_isr=5)
+    ((below, _),) = [each.partitions for each in select_partitions([topic], Troubles(under_min_isr=True))]
+    assert below is LAGGING
+    ((at, _),) = [each.partitions for each in select_partitions([topic], Troubles(at_min_isr=True))]
+    assert at is HEALTHY
 
 
 def test_replicas_on_their_way_are_not_missed_when_partitions_in_trouble_are_looked_for() -> None:
@@ -170,11 +178,11 @@ def test_usage_error_when_resource_is_not_exactly_one(arguments: tuple[str | Non
 
 def test_changes_keep_their_operation_when_parsed() -> None:
     assert parse_changes(["a=1"], ["b,c"], ["d=x,y"], ["e=z"]) == [
-        Change(Operation.SET, "a", "1"),
-        Change(Operation.DELETE, "b", None),
-        Change(Operation.DELETE, "c", None),
-        Change(Operation.APPEND, "d", "x,y"),
-        Change(Operation.SUBTRACT, "e", "z"),
+        SettingChange(SettingOperation.SET, "a", "1"),
+        SettingChange(SettingOperation.DELETE, "b", None),
+        SettingChange(SettingOperation.DELETE, "c", None),
+        SettingChange(SettingOperation.APPEND, "d", "x,y"),
+        SettingChange(SettingOperation.SUBTRACT, "e", "z"),
     ]
 
 

@@ -1,12 +1,11 @@
-"""A partition as its leader keeps it, and connections to it that fail by a script; in virtual time."""
+"""A partition as its leader keeps it, and connections to it that fail by a script. Time is the loop's own."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
-import selectors
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from penstock.client.exchange import ConnectionClosedError
@@ -180,29 +179,3 @@ class LinkModel:
             if not answer.done():
                 answer.set_exception(ConnectionClosedError(reason))
                 answer.exception()
-
-
-class _SkippingSelector(selectors.SelectSelector):
-    skipped_s = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        if timeout is None:
-            raise RuntimeError("everybody waits, and nothing will happen")
-        self.skipped_s += timeout
-        return super().select(0)
-
-
-class VirtualTime(asyncio.SelectorEventLoop):
-    """Timers fire at once, in their order."""
-
-    def __init__(self) -> None:
-        self._skipping = _SkippingSelector()
-        super().__init__(self._skipping)
-
-    def time(self) -> float:
-        return self._skipping.skipped_s
-
-
-def run_in_virtual_time(work: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=VirtualTime) as runner:
-        return runner.run(work)

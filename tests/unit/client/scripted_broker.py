@@ -1,4 +1,4 @@
-"""A broker of one connection on loopback that answers by a script."""
+"""A broker on loopback that answers by a script, one connection after the other."""
 
 from __future__ import annotations
 
@@ -30,12 +30,15 @@ def list_groups_answer(request: bytes, group: str = "g") -> bytes:
 
 
 @contextmanager
-def serving(script: Script, *, answers: int = 1_000) -> Iterator[int]:
-    """The port of a server that runs in a thread of its own and closes its only connection after `answers` answers."""
+def serving(script: Script, *, answers: int = 1_000, connections: int = 1) -> Iterator[int]:
+    """The port of a server that runs in a thread of its own and closes a connection after `answers` answers."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
-        client, _ = listener.accept()
+        for _ in range(connections):
+            serve_one(listener.accept()[0])
+
+    def serve_one(client: socket.socket) -> None:
         with client, suppress(OSError):  # a client that gives up resets the connection
             stream = client.makefile("rb")
             for _ in range(answers):

@@ -11,9 +11,9 @@ import pytest
 
 from penstock.client.brokers import BrokersUnreachableError, LoginRefusedError
 from penstock.client.exchange import ConnectionClosedError, Exchange
-from penstock.client.reaching.attempts import Attempts
-from penstock.client.reaching.first_contact import hint_for, wait_for_contact
-from penstock.client.reaching.links import NobodyAnswersError
+from penstock.client.routes.attempts import Attempts
+from penstock.client.routes.first_contact import hint_for, wait_for_contact
+from penstock.client.routes.links import NobodyAnswersError
 
 SERVERS = [("one", 9092), ("two", 9093)]
 

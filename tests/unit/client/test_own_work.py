@@ -8,8 +8,10 @@ import pytest
 
 from penstock.client.own_work import TopicThere, find_doubts, settle, settle_by_asking
 from penstock.client.sendings import Sendings
+from penstock.core.config.changes import ConfigOperation
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
+from penstock.protocol.messages import alter_configs
 from penstock.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -50,6 +52,13 @@ from penstock.protocol.messages.describe_configs import (
 from penstock.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenRequest,
     ExpireDelegationTokenResponse,
+)
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 from penstock.protocol.messages.metadata import (
     MetadataRequest,
@@ -190,6 +199,47 @@ def test_topic_is_deleted_when_it_is_gone() -> None:
     assert settle(find_doubts(*delete(name="t", error_code=UNKNOWN)), {"t": THERE}) == []
     assert len(settle(find_doubts(*delete(name=None, topic_id=ID, error_code=ErrorCode.UNKNOWN_TOPIC_ID)), {})) == 1
     assert find_doubts(*delete(name="t", error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)) == []
+
+
+def change(*changes: tuple[str, int, str | None]) -> tuple[Message, Message]:
+    configs = [
+        AlterableConfig(name=name, config_operation=operation, value=value) for name, operation, value in changes
+    ]
+    resource = AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
+    row = AlterConfigsResourceResponse(resource_type=2, resource_name="t", error_code=UNKNOWN)
+    return IncrementalAlterConfigsRequest(resources=[resource]), IncrementalAlterConfigsResponse(responses=[row])
+
+
+def replace_all(*settings: tuple[str, str]) -> tuple[Message, Message]:
+    configs = [alter_configs.AlterableConfig(name=name, value=value) for name, value in settings]
+    resource = alter_configs.AlterConfigsResource(resource_type=2, resource_name="t", configs=configs)
+    row = alter_configs.AlterConfigsResourceResponse(resource_type=2, resource_name="t", error_code=UNKNOWN)
+    request = alter_configs.AlterConfigsRequest(resources=[resource])
+    return request, alter_configs.AlterConfigsResponse(responses=[row])
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_ours"),
+    [
+        (change(("penstock.tags", ConfigOperation.DELETE, None)), True),
+        (change(("penstock.tags", ConfigOperation.SUBTRACT, "pii")), True),
+        (change(("penstock.tags", ConfigOperation.SET, "")), True),
+        (change(("penstock.tags", ConfigOperation.SET, "pii")), False),
+        (change(("penstock.tags", ConfigOperation.APPEND, "pii")), False),
+        (change(("retention.ms", ConfigOperation.DELETE, None)), False),
+        (replace_all(), True),
+        (replace_all(("penstock.tags", "")), True),
+        (replace_all(("penstock.tags", "pii")), False),
+        (replace_all(("retention.ms", "1")), False),
+    ],
+)
+def test_tags_of_a_name_are_cleared_when_there_is_neither_a_topic_nor_a_tag(
+    asked: tuple[Message, Any], is_ours: bool
+) -> None:
+    request, response = asked
+    assert settle(find_doubts(request, response), {"t": THERE}) == []
+    settle(find_doubts(request, response), {})
+    assert response.responses[0].error_code == (ErrorCode.NONE if is_ours else UNKNOWN)
 
 
 def test_moves_are_cancelled_when_there_is_nothing_to_cancel_any_more() -> None:

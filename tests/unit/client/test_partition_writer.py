@@ -6,12 +6,13 @@ import asyncio
 
 import pytest
 
-from penstock.client.batches.building import NewRecord, prepare_batch
-from penstock.client.writing.outcomes import Appended
-from penstock.client.writing.partition_writer import Batch, PartitionWriter
+from penstock.client.batches.batch_builder import NewRecord, prepare_batch
+from penstock.client.partition_writes.outcomes import Appended
+from penstock.client.partition_writes.partition_writer import PartitionWriter, ProducerBatch
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from tests.unit.client.partition_model import LinkModel, PartitionModel, run_in_virtual_time
+from tests.own_time import run_in_own_time
+from tests.unit.client.partition_model import LinkModel, PartitionModel
 
 NEWER_CODE = 9_999
 
@@ -37,9 +38,9 @@ def answer_with(code: int) -> ProduceResponse:
     return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[part])])
 
 
-def new_batch(value: bytes, patience_s: float) -> Batch:
+def new_batch(value: bytes, patience_s: float) -> ProducerBatch:
     loop = asyncio.get_running_loop()
-    return Batch(loop.create_future(), loop.time() + patience_s, prepare_batch([NewRecord(value=value)], 0))
+    return ProducerBatch(loop.create_future(), loop.time() + patience_s, prepare_batch([NewRecord(value=value)], 0))
 
 
 async def write(writer: PartitionWriter, value: bytes, patience_s: float = 10.0) -> Appended:
@@ -61,7 +62,7 @@ def test_batch_fails_and_the_next_is_written_when_the_broker_tells_an_error_that
         assert partition.log == [b"a", b"c"]
         await writer.close()
 
-    run_in_virtual_time(run())
+    run_in_own_time(run())
 
 
 def test_batch_is_sent_again_when_an_answer_makes_no_sense() -> None:
@@ -73,7 +74,7 @@ def test_batch_is_sent_again_when_an_answer_makes_no_sense() -> None:
         assert partition.log == [b"a", b"b", b"c"]
         await writer.close()
 
-    run_in_virtual_time(run())
+    run_in_own_time(run())
 
 
 class Electing(PartitionModel):
@@ -105,4 +106,4 @@ def test_connection_stays_when_an_election_takes_longer_than_an_answer_may() -> 
         assert partition.log == [b"a", b"b"]
         await writer.close()
 
-    run_in_virtual_time(run())
+    run_in_own_time(run())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.client.reaching import topology as known
-from penstock.client.reaching.answers import COORDINATOR_MOVED, has_code
-from penstock.client.reaching.topology import Topology
+from penstock.client.routes import topology as known
+from penstock.client.routes.answers import COORDINATOR_MOVED, has_code
+from penstock.client.routes.topology import Topology
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.metadata import (
     MetadataResponse,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 from penstock.cluster.controller.upkeep import INSPECTION_S, Upkeep
 from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SUPPORTED, LevelRange
 from penstock.cluster.metadata import NO_DISKS, Disks, Metadata
@@ -12,6 +9,7 @@ from penstock.cluster.store.interface import Store, TransactionLimit
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, choices, config
+from tests.waiting import eventually, until
 
 TIMEOUT_MS = 300
 # Of a version that loads Kafka's nodes.
@@ -79,23 +77,6 @@ async def emptied(store: Store, *paths: str) -> None:
         return not any([await store.children(path) for path in paths])
 
     await eventually(is_empty)
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.005)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """A test that waits in vain ends."""
-    async with asyncio.timeout(20):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.005)
 
 
 async def agreed(*brokers: TestBroker) -> None:

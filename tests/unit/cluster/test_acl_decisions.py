@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.cluster.decisions.configs import ConfigResourceType
 from penstock.cluster.decisions.decision import FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.security.acls import MAX_CHANGES, decide_create_acls, decide_delete_acls
 from penstock.cluster.decisions.security.policies import decide_alter_policies
 from penstock.cluster.security_image import SecurityImage
+from penstock.core.config.resources import ConfigResourceType
 from penstock.protocol.errors import ErrorCode
 from penstock.security.acls.filters import AclFilter
 from penstock.security.acls.index import Acl

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from penstock.cluster.decisions.configs import (
-    ConfigResourceType,
     decide_alter_configs,
     decide_incremental_alter_configs,
 )
@@ -15,6 +14,7 @@ from penstock.cluster.deltas.nodes import write_operations
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import CompareAndSet, Delete, check_operation
+from penstock.core.config.resources import ConfigResourceType
 from penstock.protocol.errors import ErrorCode
 from tests.unit.cluster.harness import choices, cluster, config
 

@@ -11,16 +11,17 @@ from penstock.cluster.decisions.decision import FullChange, NewTopic
 from penstock.cluster.decisions.features import FeatureUpdate
 from penstock.cluster.decisions.security.acls import decide_create_acls
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.levels import FEATURE, SUPPORTED, LevelRange
-from penstock.cluster.loading import load_image
 from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.security.acls.index import Acl
 from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
-from tests.unit.cluster.brokers import WITH_NODES, TestBroker, eventually, started
+from tests.unit.cluster.brokers import WITH_NODES, TestBroker, started
 from tests.unit.cluster.harness import run
+from tests.waiting import eventually
 
 ALLOWED = AclEntry("User:alice", "*", Operation.READ, Permission.ALLOW)
 LITERAL = ResourcePattern(ResourceType.TOPIC, "t", PatternType.LITERAL)

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from penstock.cluster.controller.writer import Change, Writer
+from penstock.cluster.controller.writer import PreparedChange, Writer
 from penstock.cluster.decisions.brokers import decide_registered
 from penstock.cluster.decisions.decision import NewTopic, TopicSelector
 from penstock.cluster.deltas.delta import replay
@@ -17,7 +17,7 @@ from penstock.cluster.deltas.encoding import decode_delta
 from penstock.cluster.deltas.position import LogPosition
 from penstock.cluster.deltas.steps import LAST, steps
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
-from penstock.cluster.loading import StoredPosition, load_image
+from penstock.cluster.image_loader import StoredPosition, load_image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Check, StoreError, StoreErrorKind, TransactionLimit
@@ -61,7 +61,7 @@ def writer_of(image: MetadataImage) -> Writer:
     return Writer(store, Check(znodes.CONTROLLER_EPOCH, 0), StoredPosition(LogPosition(image.number), 0), lambda: "id")
 
 
-def planned(old: MetadataImage, new: MetadataImage) -> list[Change]:
+def planned(old: MetadataImage, new: MetadataImage) -> list[PreparedChange]:
     """Each delta fits, and who replays them has the image."""
     changes, image = writer_of(old).plan(old, new), old
     for change in changes:
@@ -149,7 +149,7 @@ def test_requests_are_answered_when_their_changes_take_steps() -> None:
         assert len(results) == len(TOPICS)
         assert first.metadata.image.number > before + 1
         await agreed(first, second)
-        await first.metadata.duties.begin_shutdown(2, second.metadata.broker_epoch)
+        await first.metadata.controller_api.begin_shutdown(2, second.metadata.broker_epoch)
         assert {state.leader for state in states_of(first.metadata.image)} == {1}
         await agreed(first, second)
         assert await load_image(second.store) == first.metadata.image

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.cluster.controller.registration import term_of
-from penstock.cluster.controller.writer import Change, Writer
+from penstock.cluster.controller.writer import PreparedChange, Writer
 from penstock.cluster.decisions.decision import NewPartitions, NewTopic
 from penstock.cluster.decisions.reassignments import ReassignmentRequest, decide_reassignments
 from penstock.cluster.decisions.security.acls import CreateAclResult, decide_create_acls
@@ -18,7 +18,7 @@ from penstock.cluster.deltas.delta import difference
 from penstock.cluster.deltas.encoding import encode_delta
 from penstock.cluster.deltas.nodes import delta_operations
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.loading import load, load_image
+from penstock.cluster.image_loader import load, load_image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, TransactionLimit
@@ -95,7 +95,7 @@ def test_changes_go_on_when_nine_thousand_partitions_move_at_once() -> None:
         assignments = tuple((index, nodes[:2]) for index in range(9_000))
         await first.metadata.create_topics([NewTopic("large", assignments=assignments)])
         moves = [ReassignmentRequest("large", index, nodes[2:]) for index in range(9_000)]
-        results = await first.metadata.duties.reassign_partitions(moves)
+        results = await first.metadata.controller_api.reassign_partitions(moves)
         assert {result.code for result in results} == {ErrorCode.NONE}
         assert await size_of(first, "/brokers/topics/large") > MAX_STORE_TRANSACTION_BYTES
         await goes_on(*brokers)
@@ -144,7 +144,9 @@ async def write_unchecked(store: MemoryStore, decide: Callable[[MetadataImage], 
     delta = difference(image, after, "id")
     assert delta is not None
     after = replace(after, number=delta.number)
-    await writer.write(Change(after, delta, encode_delta(delta, after.metadata_level), delta_operations(delta, after)))
+    await writer.write(
+        PreparedChange(after, delta, encode_delta(delta, after.metadata_level), delta_operations(delta, after))
+    )
 
 
 @pytest.mark.parametrize("allowed", [None, *range(1, 14, 2)])

@@ -12,14 +12,18 @@ from penstock.cluster.controller.lost_log import mend_log
 from penstock.cluster.controller.registration import ensure_cluster
 from penstock.cluster.decisions.decision import NewTopic
 from penstock.cluster.deltas.position import decode_position, encode_position
-from penstock.cluster.loading import load_image
+from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import load_image
+from penstock.cluster.patience import load_patiently
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Check, CompareAndSet, Node, StoreError, StoreErrorKind
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
-from penstock.protocol.errors import ApiError
-from tests.unit.cluster.brokers import TestBroker, agreed, until
-from tests.unit.cluster.harness import config, run
+from penstock.protocol.errors import ApiError, ErrorCode
+from tests.own_time import pass_time, run_in_own_time
+from tests.unit.cluster.brokers import TestBroker, agreed
+from tests.unit.cluster.harness import config
+from tests.waiting import eventually, until
 
 HASTY_S = 0.05
 
@@ -31,11 +35,12 @@ async def make_topics(broker: TestBroker, *names: str) -> None:
 
 
 async def until_made(broker: TestBroker, name: str) -> None:
-    async with asyncio.timeout(5):
-        while name not in broker.metadata.image.topics:
-            with contextlib.suppress(ApiError, StoreError):
-                await broker.metadata.create_topics([NewTopic(name, 1, 1)])
-            await asyncio.sleep(0.01)
+    async def is_made() -> bool:
+        with contextlib.suppress(ApiError, StoreError):
+            await broker.metadata.create_topics([NewTopic(name, 1, 1)])
+        return name in broker.metadata.image.topics
+
+    await eventually(is_made)
 
 
 async def fence_of(store: MemoryStore) -> Check:
@@ -65,7 +70,7 @@ def test_changes_go_on_and_a_broker_starts_when_somebody_was_among_the_deltas(da
         await newcomer.stop()
         await broker.stop()
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_acknowledged_changes_stay_when_the_elected_broker_is_behind_and_the_position_is_unreadable() -> None:
@@ -81,7 +86,7 @@ def test_acknowledged_changes_stay_when_the_elected_broker_is_behind_and_the_pos
         await mend_log(store, await fence_of(store), behind, 3)
         assert (await load_image(store)).topics.keys() == {"old", "acknowledged"}
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_nothing_is_written_when_the_elected_broker_is_behind_and_a_delta_is_missing() -> None:
@@ -103,7 +108,7 @@ def test_nothing_is_written_when_the_elected_broker_is_behind_and_a_delta_is_mis
             assert raised.value.kind is StoreErrorKind.CORRUPT
             assert tree.entries[znodes.LOG].data == before
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_another_broker_is_elected_when_the_first_one_does_not_know_what_is_missing() -> None:
@@ -117,13 +122,13 @@ def test_another_broker_is_elected_when_the_first_one_does_not_know_what_is_miss
             await MemoryStore(tree).delete(znodes.delta_path(first.metadata.image.number))
             async with knowing.metadata.publisher.turn:  # it takes no office
                 await first.metadata.leave()
-                await asyncio.sleep(0.05)
+                await pass_time(1)
         await until(lambda: knowing.metadata.is_controller)
         await until(lambda: "t" in behind.metadata.image.topics)
         for broker in (knowing, behind):
             await broker.stop()
 
-    run(main())
+    run_in_own_time(main())
 
 
 @pytest.mark.parametrize("damage", ["the next delta is there", "the position was set back"])
@@ -145,7 +150,7 @@ def test_changes_go_on_when_somebody_has_written_to_the_log(damage: str) -> None
         await newcomer.stop()
         await broker.stop()
 
-    run(main())
+    run_in_own_time(main())
 
 
 class Founded(MemoryStore):
@@ -164,6 +169,23 @@ class Founded(MemoryStore):
         return answer
 
 
+def test_client_is_sent_to_the_next_controller_when_a_strangers_node_is_in_the_way_of_a_change() -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        broker = await TestBroker(tree, 1).start()
+        await make_topics(broker, "a")
+        await MemoryStore(tree).create(znodes.delta_path(broker.metadata.image.number + 1), b"nothing")
+        with pytest.raises(ApiError) as caught:
+            await make_topics(broker, "b")
+        assert caught.value.code is ErrorCode.NOT_CONTROLLER  # clients, and brokers that pass requests on, ask again
+        assert "b" not in broker.metadata.image.topics
+        await until(lambda: broker.metadata.is_controller)
+        await make_topics(broker, "b")
+        await broker.stop()
+
+    run_in_own_time(main())
+
+
 def test_a_broker_starts_when_another_one_founds_the_cluster_meanwhile() -> None:
     async def main() -> None:
         tree = MemoryTree()
@@ -171,4 +193,94 @@ def test_a_broker_starts_when_another_one_founds_the_cluster_meanwhile() -> None
         await ensure_cluster(store, config().identity, "own")
         assert (await load_image(store)).cluster_id == "another"
 
-    run(main())
+    run_in_own_time(main())
+
+
+async def lose_snapshot(tree: MemoryTree) -> str:
+    mark = decode_position(tree.entries[znodes.LOG].data).snapshot
+    assert mark is not None
+    path = znodes.snapshot_part_path(mark.number, 0)
+    await MemoryStore(tree).delete(path)
+    return path
+
+
+def test_broker_that_starts_waits_when_the_controller_is_about_to_mend_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        broker = await TestBroker(tree, 1).start(inspection_s=HASTY_S)
+        await make_topics(broker, "a")
+        path = await lose_snapshot(tree)
+        newcomer = await TestBroker(tree, 2).start()
+        assert newcomer.metadata.image.topics.keys() == {"a"}
+        (told,) = [record.getMessage() for record in caplog.records if "waiting up to" in record.getMessage()]
+        assert "the controller" in told
+        assert path in told
+        for each in (newcomer, broker):
+            await each.stop()
+
+    run_in_own_time(main())
+
+
+@pytest.mark.parametrize("is_anybody_there", [True, False])
+def test_start_ends_with_what_is_missing_when_nobody_mends_the_log(is_anybody_there: bool) -> None:
+    async def main() -> None:
+        tree = MemoryTree()
+        broker = await TestBroker(tree, 1).start()
+        path = await lose_snapshot(tree)
+        if not is_anybody_there:
+            await broker.stop()
+        store = MemoryStore(tree, session_timeout_ms=300)
+        loads = 0
+
+        async def load() -> MetadataImage:
+            nonlocal loads
+            loads += 1
+            return await load_image(store)
+
+        with pytest.raises(StoreError, match="the log needs it") as caught:
+            await load_patiently(load, store, 0.0, mending_s=0.01)
+        assert caught.value.path == path
+        assert loads == (2 if is_anybody_there else 1)
+        if is_anybody_there:
+            await broker.stop()
+
+    run_in_own_time(main())
+
+
+class LateLoop(asyncio.SelectorEventLoop):
+    """Its clock can be put forward."""
+
+    late_s = 0.0
+
+    def time(self) -> float:
+        return super().time() + self.late_s
+
+
+def test_start_goes_on_when_the_store_is_away_for_a_moment_while_the_log_is_mended() -> None:
+    patience_s = 60.0
+    loop = LateLoop()
+
+    async def main() -> None:
+        tree = MemoryTree()
+        broker = await TestBroker(tree, 1).start()
+        store = MemoryStore(tree)
+        lost = StoreError(StoreErrorKind.UNAVAILABLE, "", "the connection was lost")
+        missing = StoreError(StoreErrorKind.CORRUPT, f"{znodes.SNAPSHOTS}/1", "the node is missing")
+        answers = iter([missing, lost])
+
+        async def load() -> str:
+            await asyncio.sleep(0)
+            error = next(answers, None)
+            if error is missing:
+                loop.late_s += patience_s  # the patience of the beginning is over when the log is found damaged
+            if error is not None:
+                raise error
+            return "the metadata"
+
+        assert await load_patiently(load, store, patience_s, mending_s=patience_s) == "the metadata"
+        await broker.stop()
+
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(main())

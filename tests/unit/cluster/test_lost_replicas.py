@@ -13,8 +13,9 @@ from penstock.cluster.image import NO_LEADER, MetadataImage, PartitionState, Top
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import LostReplica
-from tests.unit.cluster.brokers import TestBroker, agreed, started, until
+from tests.unit.cluster.brokers import TestBroker, agreed, started
 from tests.unit.cluster.harness import broker, cluster, run
+from tests.waiting import until
 
 TOPIC_ID = b"t" * 16
 
@@ -133,7 +134,7 @@ def test_nothing_is_elected_when_brokers_come_and_go_after_the_last_replica_was_
         lost = [LostReplica(topic.topic_id, 0)]
         await second.stop()
         await until(lambda: first.metadata.image.topics["t"].partitions[0].isr == (1,))
-        await first.metadata.duties.lose_replicas(1, first.metadata.broker_epoch, lost)
+        await first.metadata.controller_api.lose_replicas(1, first.metadata.broker_epoch, lost)
         after = first.metadata.image.topics["t"].partitions[0]
         assert (after.leader, after.isr) == (NO_LEADER, (1,))
         third = await TestBroker(tree, 3).start()

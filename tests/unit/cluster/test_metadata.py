@@ -16,7 +16,7 @@ from penstock.cluster.decisions.decision import (
 )
 from penstock.cluster.decisions.internal_topics import internal_topic
 from penstock.cluster.image import MetadataImage
-from penstock.cluster.loading import load_image
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.interface import Operation, Result, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.memory import MemoryStore, MemoryTree

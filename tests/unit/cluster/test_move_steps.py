@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Mapping
 
 import pytest
 
+from penstock.cluster.controller.active_controller import Decide
 from penstock.cluster.controller.move_steps import MoveSteps
-from penstock.cluster.controller.office import Decide
 from penstock.cluster.decisions.decision import NewTopic
 from penstock.cluster.decisions.partitions import Alteration, Outcome
 from penstock.cluster.decisions.reassignments import ReassignmentRequest
@@ -18,8 +18,8 @@ from penstock.cluster.store.interface import Node
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from tests.own_time import pass_time, run_in_own_time
 from tests.unit.cluster.brokers import TestBroker, agreed, started
-from tests.unit.cluster.harness import run
 
 NODES = (1, 2, 3)
 
@@ -41,7 +41,7 @@ class Moving:
             ReassignmentRequest("a", state.partition, (*state.replicas, state.leader % len(NODES) + 1))
             for state in moving.states
         ]
-        await brokers[0].metadata.duties.reassign_partitions(wanted)
+        await brokers[0].metadata.controller_api.reassign_partitions(wanted)
         await agreed(*brokers)
         return moving
 
@@ -74,7 +74,7 @@ class Moving:
             for index, isr in wanted
         ]
         epoch = self.brokers[asker - 1].metadata.broker_epoch if asker_epoch is None else asker_epoch
-        return self.controller.metadata.duties.alter_partition(asker, epoch, changes)
+        return self.controller.metadata.controller_api.alter_partition(asker, epoch, changes)
 
 
 def test_leaders_share_one_change_when_their_moves_are_ready_together() -> None:
@@ -87,19 +87,19 @@ def test_leaders_share_one_change_when_their_moves_are_ready_together() -> None:
         later = []
         for index in (3, 4, 5):
             later.append(asyncio.ensure_future(moving.join(index)))
-            await asyncio.sleep(0.001)
+            await pass_time(0.001)
         assert [each.code for (each,) in await asyncio.gather(*later)] == [ErrorCode.NONE] * 3
         assert moving.number == before + 2
         assert all(len(state.isr) == 2 and not state.adding for state in moving.states)
         await agreed(*moving.brokers)
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_a_set_that_shrinks_does_not_wait_for_moves() -> None:
     async def main() -> None:
         moving = await Moving.begin()
-        moving.controller.metadata.duties.move_steps.interval_s = 3_600
+        moving.controller.metadata.controller_api.move_steps.interval_s = 3_600
         await moving.join(0)
         waiting = asyncio.ensure_future(moving.join(3))
         (result,) = await moving.ask(1, [(0, (1,))])
@@ -111,18 +111,18 @@ def test_a_set_that_shrinks_does_not_wait_for_moves() -> None:
         assert not waiting.done()
         waiting.cancel()
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_a_replica_that_writers_wait_for_joins_at_once() -> None:
     async def main() -> None:
         moving = await Moving.begin({"min.insync.replicas": "2"})
-        moving.controller.metadata.duties.move_steps.interval_s = 3_600
+        moving.controller.metadata.controller_api.move_steps.interval_s = 3_600
         for index in (0, 1, 2):
             (result,) = await moving.join(index)
             assert result.code is ErrorCode.NONE
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_steps_are_answered_when_a_change_before_them_is_not() -> None:
@@ -137,7 +137,7 @@ def test_steps_are_answered_when_a_change_before_them_is_not() -> None:
         steps = MoveSteps(change)
         steps.interval_s = 0.001
         first = asyncio.ensure_future(steps.make(Alteration(1, 1, ())))
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         with pytest.raises(ApiError):
             await steps.make(Alteration(2, 1, ()))
         assert not first.done()
@@ -145,7 +145,7 @@ def test_steps_are_answered_when_a_change_before_them_is_not() -> None:
         with pytest.raises(ApiError):
             await first
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_a_leader_that_is_registered_anew_is_refused_alone_when_it_shares_a_change() -> None:
@@ -159,7 +159,7 @@ def test_a_leader_that_is_registered_anew_is_refused_alone_when_it_shares_a_chan
         assert not isinstance(third, BaseException)
         assert [len(moving.states[index].isr) for index in (0, 1, 2)] == [2, 1, 2]
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_a_leader_that_waits_is_told_when_the_change_cannot_be_made() -> None:
@@ -171,7 +171,7 @@ def test_a_leader_that_waits_is_told_when_the_change_cannot_be_made() -> None:
         with pytest.raises(ApiError):
             await waiting
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_a_broker_reads_the_log_alone_when_nothing_else_has_changed() -> None:
@@ -193,7 +193,7 @@ def test_a_broker_reads_the_log_alone_when_nothing_else_has_changed() -> None:
         assert read
         assert not [path for path in read if not path.startswith(znodes.LOG)]
 
-    run(main())
+    run_in_own_time(main())
 
 
 def test_nobody_waits_any_more_when_the_metadata_are_closed() -> None:
@@ -208,4 +208,4 @@ def test_nobody_waits_any_more_when_the_metadata_are_closed() -> None:
             await waiting
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
-    run(main())
+    run_in_own_time(main())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,8 +29,9 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.memory import MemoryStore
 from penstock.cluster.store.memory_tree import MemoryTree
-from penstock.cluster.store.walking import AT_ONCE
+from penstock.cluster.store.tree_walk import AT_ONCE
 from penstock.cluster.strangers.changed_nodes import blur_changed
+from penstock.cluster.strangers.reports import Told
 from penstock.security.acls.types import AclEntry, PatternType, Permission, ResourcePattern, ResourceType
 from penstock.security.acls.types import Operation as Right
 from tests.unit.cluster.harness import run
@@ -174,7 +177,7 @@ def test_node_is_left_out_with_one_warning_when_the_store_does_not_let_us_write_
         await picture.draw(again)
         assert picture.drawn is again
         assert await store.read("/kafka-acl/Topic/b") is None
-        assert await blur_changed(store, again, picture.left_out) is again
+        assert await blur_changed(store, again, picture.left_out, Told()) is again
 
     run(main())
     assert caplog.text.count("the cluster goes on without: /kafka-acl/Topic/a: /kafka-acl/Topic/a is another") == 1
@@ -231,10 +234,10 @@ def test_nodes_are_read_in_parts_when_there_are_many(caplog: pytest.LogCaptureFi
         image = replace(IMAGE, security=SecurityImage(rules))
         store = await founded()
         await (await Picture.open(store, FENCE, image)).draw(image)
-        assert await blur_changed(store, image, ()) is image
+        assert await blur_changed(store, image, (), Told()) is image
         await store.compare_and_set("/kafka-acl/Topic/t3", b"x", None)
         await store.delete("/kafka-acl/Topic/t1005")
-        blurred = await blur_changed(store, image, ())
+        blurred = await blur_changed(store, image, (), Told())
         wrong = {resource.name for resource in rules if blurred.security.acls[resource] != (ALLOWED,)}
         assert wrong == {"t3", "t1005"}
         assert store.most_read <= AT_ONCE
@@ -252,9 +255,33 @@ def test_others_are_compared_when_the_store_does_not_let_us_read_a_node(
         await (await Picture.open(store, FENCE, IMAGE)).draw(IMAGE)
         await store.compare_and_set("/config/topics/b", b"x", None)
         store.unreadable = (path,)
-        blurred = await blur_changed(store, IMAGE, ())
+        blurred = await blur_changed(store, IMAGE, (), Told())
         assert blurred.topics["b"].configs
         assert (blurred.topics["a"], blurred.security) == (IMAGE.topics["a"], IMAGE.security)
 
     run(main())
     assert f"does not let us read nodes of the cluster: {path}" in caplog.text
+
+
+class ToldOnTheLoop(Told):
+    """Has no lock: whoever is in office, and whoever takes office, look into it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        assert threading.current_thread() is threading.main_thread(), f"a thread uses {name}"
+        return super().__getattribute__(name)
+
+
+def test_what_was_told_is_kept_on_the_loop_alone_when_nodes_are_compared_in_threads(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        store = await founded()
+        await (await Picture.open(store, FENCE, IMAGE)).draw(IMAGE)
+        await store.ensure_path("/config/topics")
+        await store.create("/config/topics/foreign", b"x")
+        told = ToldOnTheLoop()
+        for _ in range(2):
+            assert await blur_changed(store, IMAGE, (), told) is IMAGE
+
+    run(main())
+    assert caplog.text.count("and ignored: /config/topics/foreign.") == 1

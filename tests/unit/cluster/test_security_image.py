@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.levels import FIRST_LEVEL, SUPPORTED, LevelRange
-from penstock.cluster.loading import load_image
 from penstock.cluster.security_image import SecurityImage, client_key, ip_key, user_key, with_value
 from penstock.cluster.store import security_nodes
 from penstock.cluster.store.memory_tree import MemoryTree
@@ -42,6 +42,16 @@ def test_nodes_hold_the_whole_image(security: SecurityImage) -> None:
     parents = {path.rpartition("/")[0] for path in nodes} & set(nodes)
     above = {path for path in parents if any(root.startswith(f"{path}/") for root in security_nodes.ROOTS)}
     assert all(security_nodes.may_have_children(path) for path in parents - above)
+
+
+@given(securities(), securities())
+def test_new_paths_are_those_of_values_that_came(old: SecurityImage, new: SecurityImage) -> None:
+    added = set(security_nodes.added_paths(old, new))
+    came = security_nodes.paths_of(new) - security_nodes.paths_of(old)
+    # The others are shorter: they are there for their children, or had children before.
+    assert security_nodes.with_parents(added) >= came
+    assert added <= security_nodes.paths_of(new)
+    assert security_nodes.added_paths(new, new) == []
 
 
 def test_acls_are_kept_where_kafka_keeps_them() -> None:

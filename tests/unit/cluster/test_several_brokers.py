@@ -9,7 +9,7 @@ import pytest
 from penstock.cluster.controller.balance import Balance
 from penstock.cluster.decisions.decision import FullChange, NewPartitions, NewTopic, TopicSelector
 from penstock.cluster.deltas.position import LogPosition, encode_position
-from penstock.cluster.loading import load_image
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.metadata import Disks
 from penstock.cluster.store.interface import StoreError
 from penstock.cluster.store.memory import MemoryStore
@@ -17,8 +17,9 @@ from penstock.cluster.store.memory_session import LostAnswer
 from penstock.cluster.store.memory_tree import MemoryTree
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import InSyncChange
-from tests.unit.cluster.brokers import TIMEOUT_MS, WITH_NODES, TestBroker, agreed, controller, rested, started, until
+from tests.unit.cluster.brokers import TIMEOUT_MS, WITH_NODES, TestBroker, agreed, controller, rested, started
 from tests.unit.cluster.harness import run
+from tests.waiting import until
 
 
 async def create(broker: TestBroker, name: str, partitions: int = 1, factor: int = 1) -> ErrorCode:
@@ -297,7 +298,7 @@ def test_broker_that_was_counted_is_not_empty_any_more_when_it_registers_anew() 
         epoch = second.metadata.broker_epoch
         second.store.session.cut()
         await until(lambda: 2 not in first.metadata.image.brokers)
-        await first.metadata.duties.unregister(2)
+        await first.metadata.controller_api.unregister(2)
         second.store.session.heal()
         await until(lambda: second.metadata.broker_epoch > epoch)
         await agreed(first, second)
@@ -369,10 +370,10 @@ def test_broker_leaves_when_its_death_is_reported() -> None:
         first, second, third = await started(MemoryTree(), 1, 2, 3)
         third.store.session.cut()
         epoch = third.metadata.broker_epoch
-        await first.metadata.duties.report_dead(3, epoch - 1)  # of an earlier life
-        await first.metadata.duties.report_dead(9, 1)
+        await first.metadata.controller_api.report_dead(3, epoch - 1)  # of an earlier life
+        await first.metadata.controller_api.report_dead(9, 1)
         assert await first.store.read("/brokers/ids/3") is not None
-        await first.metadata.duties.report_dead(3, epoch)
+        await first.metadata.controller_api.report_dead(3, epoch)
         await until(lambda: 3 not in first.metadata.image.brokers)
         await agreed(first, second)
 
@@ -383,7 +384,7 @@ def test_broker_registers_anew_when_its_node_was_deleted_by_mistake() -> None:
     async def main() -> None:
         first, second = brokers = await started(MemoryTree(), 1, 2)
         epoch = second.metadata.broker_epoch
-        await first.metadata.duties.report_dead(2, epoch)
+        await first.metadata.controller_api.report_dead(2, epoch)
         await until(lambda: second.metadata.broker_epoch > epoch)
         await agreed(*brokers)
         assert first.metadata.image.brokers[2].epoch == second.metadata.broker_epoch
@@ -446,13 +447,13 @@ def test_leaderships_move_when_a_broker_is_about_to_stop() -> None:
     async def main() -> None:
         first, second = brokers = await started(MemoryTree(), 1, 2)
         await create(first, "a", 4, 2)
-        assert await first.metadata.duties.begin_shutdown(2, second.metadata.broker_epoch) == 0
+        assert await first.metadata.controller_api.begin_shutdown(2, second.metadata.broker_epoch) == 0
         await agreed(*brokers)
         image = second.metadata.image
         assert image.brokers[2].is_stopping
         assert all(state.leader == 1 and state.isr == (1,) for state in image.topics["a"].partitions)
         with pytest.raises(ApiError) as error:
-            await first.metadata.duties.begin_shutdown(2, 1)
+            await first.metadata.controller_api.begin_shutdown(2, 1)
         assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
 
     run(main())
@@ -472,12 +473,12 @@ def test_preferred_replicas_lead_again_when_the_controller_looks() -> None:
             InSyncChange(topic.topic_id, state.partition, state.leader_epoch, state.partition_epoch, ((1, -1), (2, -1)))
             for state in topic.partitions
         ]
-        results = await first.metadata.duties.alter_partition(1, first.metadata.broker_epoch, changes)
+        results = await first.metadata.controller_api.alter_partition(1, first.metadata.broker_epoch, changes)
         assert {result.code for result in results} == {ErrorCode.NONE}
         member = first.metadata._member
         assert member is not None
-        assert member.office is not None
-        Balance(member.office, first.metadata.publisher, first_look_s=0.0)
+        assert member.active_controller is not None
+        Balance(member.active_controller, first.metadata.publisher, first_look_s=0.0)
         await until(lambda: {state.leader for state in first.metadata.image.topics["a"].partitions} == {1, 2})
         await agreed(first, second)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.cluster.controller.registration import register
 from penstock.cluster.decisions.decision import NewTopic
-from penstock.cluster.decisions.restoring import (
+from penstock.cluster.decisions.restore_decisions import (
     EPOCH_MARGIN,
     LogEnd,
     ReplicaPlace,
@@ -22,9 +22,10 @@ from penstock.cluster.decisions.restoring import (
     find_unled,
 )
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage
-from penstock.cluster.loading import load, load_image
+from penstock.cluster.image_loader import load, load_image
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.producer_ids import allocate_producer_id_block
+from penstock.cluster.snapshots.capture import take_snapshot
 from penstock.cluster.snapshots.document import (
     Snapshot,
     SnapshotError,
@@ -38,8 +39,7 @@ from penstock.cluster.snapshots.restoration import (
     encode_restoration,
     read_restoration,
 )
-from penstock.cluster.snapshots.restoring import begin_restore, try_finish
-from penstock.cluster.snapshots.taking import take_snapshot
+from penstock.cluster.snapshots.restore import begin_restore, try_finish
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Node, Operation, Result, Store, StoreError
 from penstock.cluster.store.memory import MemoryStore, MemoryTree

@@ -144,4 +144,4 @@ def test_kazoo_is_not_imported_when_only_the_store_is() -> None:
 
 def test_error_names_the_extra_when_kazoo_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_KAZOO], check=False, capture_output=True, text=True)
-    assert "pip install 'penstock[cluster]'" in done.stderr.splitlines()[-1]
+    assert "pip install 'penstock[zookeeper]'" in done.stderr.splitlines()[-1]

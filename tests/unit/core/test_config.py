@@ -108,7 +108,7 @@ def test_security_settings_are_warned_of_loudly_when_they_have_no_effect() -> No
         ({"default.replication.factor": "0"}, "default.replication.factor: Value must be at least 1"),
         ({"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "5"}, "conflict topic config"),
         ({"listeners": "localhost:9092"}, "Expected NAME://HOST:PORT"),
-        ({"listeners": "PLAINTEXT://:99999"}, "Expected NAME://HOST:PORT"),
+        ({"listeners": "PLAINTEXT://:99999"}, "there is no port 99999, ports end at 65535"),
         ({"listeners": "EXTERNAL://:9092"}, "No security protocol is defined for listener EXTERNAL"),
         ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "Each listener must have a different name"),
         ({"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}, "at least one broker listener"),

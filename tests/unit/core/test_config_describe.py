@@ -5,11 +5,11 @@ from __future__ import annotations
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker,
     describe_default_broker,
     describe_topic,
 )
+from penstock.core.config.resources import ConfigSource
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME
 from penstock.core.config.types import ConfigKind
 

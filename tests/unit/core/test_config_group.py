@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
-from penstock.core.config.describe import ConfigSource, describe_group
+from penstock.core.config.describe import describe_group
 from penstock.core.config.group import group_config, stored_group_config
+from penstock.core.config.resources import ConfigSource
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT = "consumer.assignment.interval.ms"

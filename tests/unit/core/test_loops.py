@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from concurrent.futures import CancelledError
 
 import pytest
 
-from penstock.core.loops import ExhaustionReports
+from penstock.core.loops import ExhaustionReports, LoopThread
 
 
 def test_one_line_is_written_when_nobody_can_be_accepted_for_many_seconds(caplog: pytest.LogCaptureFixture) -> None:
@@ -22,3 +23,13 @@ def test_one_line_is_written_when_nobody_can_be_accepted_for_many_seconds(caplog
         asyncio.run(fail())
     heads = [record.getMessage().splitlines()[0] for record in caplog.records]
     assert heads == ["socket.accept() out of system resource", "another failure", "another failure"]
+
+
+def test_nobody_waits_for_ever_when_a_loop_is_stopped() -> None:
+    thread = LoopThread("stopped")
+    waiting = thread.begin(asyncio.Event().wait())
+    thread.stop()
+    with pytest.raises(CancelledError):
+        waiting.result(10)
+    with pytest.raises(RuntimeError, match="stopped"):
+        thread.begin(asyncio.sleep(0))

@@ -151,6 +151,20 @@ def test_member_is_refused_when_the_group_is_full() -> None:
     assert runtime.enter("a").error is ErrorCode.NONE
 
 
+def test_member_is_refused_when_the_members_of_the_group_would_say_too_much() -> None:
+    runtime = ConsumerRuntime(AT_ONCE._replace(max_metadata_bytes=1_000))
+    long, longer = "x" * 400, "y" * 900
+    for member in ("a", "b"):
+        epoch = runtime.enter(member, topic_names=frozenset({long})).member_epoch
+    answer = runtime.enter("c", topic_names=frozenset({long}))
+    assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "1000" in (answer.error_message or "")
+    assert runtime.beat("b", epoch, topic_names=frozenset({longer})).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert runtime.beat("b", epoch, topic_names=frozenset({"y" * 400})).error is ErrorCode.NONE
+    runtime.beat("b", -1)
+    assert runtime.enter("c", topic_names=frozenset({long})).error is ErrorCode.NONE
+
+
 def test_heartbeat_is_refused_when_the_group_or_the_member_is_unknown() -> None:
     runtime = ConsumerRuntime()
     assert runtime.beat("a", 2).error is ErrorCode.GROUP_ID_NOT_FOUND

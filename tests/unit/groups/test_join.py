@@ -224,6 +224,69 @@ def test_join_is_refused_when_the_group_is_full() -> None:
     assert (result.error, result.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 
+OFFER = Protocol("range", bytes(400))
+SMALL_GROUP = GroupSettings(max_metadata_bytes=1_000, initial_rebalance_delay_ms=0)
+
+
+def test_join_is_refused_when_the_members_of_the_group_would_say_too_much() -> None:
+    runtime = Runtime(SMALL_GROUP)
+    members = runtime.stable_group(2, protocols=(OFFER,))
+    result = runtime.joined(runtime.join(protocols=(OFFER,)))
+    assert (result.error, result.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert runtime.state() == "Stable"
+    runtime.leave(LeavingMember(members[0]))
+    assert runtime.joined(runtime.join(protocols=(OFFER,))).error is ErrorCode.MEMBER_ID_REQUIRED
+
+
+def test_member_is_out_when_it_rejoins_and_says_too_much() -> None:
+    runtime = Runtime(SMALL_GROUP)
+    members = runtime.stable_group(2, protocols=(OFFER,))
+    same = runtime.join(members[1], protocols=(OFFER,))
+    assert runtime.joined(same).error is ErrorCode.NONE
+    more = runtime.join(members[1], protocols=(Protocol("range", bytes(900)),))
+    assert runtime.joined(more).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert runtime.heartbeat(members[1], 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert runtime.state() == "PreparingRebalance"  # the others get its partitions
+    assert runtime.heartbeat(members[0], 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_static_member_is_counted_once_when_another_process_takes_its_place() -> None:
+    runtime = Runtime(SMALL_GROUP)
+    runtime.static_group("a", "b", protocols=(OFFER,))
+    for _ in range(3):
+        assert runtime.joined(runtime.join(group_instance_id="a", protocols=(OFFER,))).error is ErrorCode.NONE
+
+
+def test_assignment_is_refused_when_it_is_too_large() -> None:
+    runtime = Runtime(SMALL_GROUP)
+    token = runtime.join(accepts_member_id_required=False)
+    runtime.advance(1)
+    member = runtime.joined(token).member_id
+    assert runtime.synced(runtime.sync(member, 1, {member: bytes(1_001)})).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert runtime.joined(runtime.join(member)).generation_id == 2
+    assert runtime.synced(runtime.sync(member, 2, {member: bytes(1_000)})).error is ErrorCode.NONE
+
+
+def test_others_join_again_when_the_assignment_of_their_leader_is_too_large() -> None:
+    runtime = Runtime(SMALL_GROUP)
+    tokens = [runtime.join(accepts_member_id_required=False) for _ in range(2)]
+    runtime.advance(1)
+    leader, other = (runtime.joined(each).member_id for each in tokens)
+    waiting = runtime.sync(other, 1)
+    refused = runtime.sync(leader, 1, {leader: bytes(600), other: bytes(600)})
+    assert runtime.synced(refused).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert runtime.synced(waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert runtime.state() == "PreparingRebalance"
+
+
+def test_size_of_a_group_is_that_of_its_members_when_it_is_loaded() -> None:
+    before = Runtime()
+    members = before.stable_group(2, protocols=(OFFER,))
+    runtime = Runtime(SMALL_GROUP, log=before.log)
+    assert runtime.joined(runtime.join(protocols=(OFFER,))).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert runtime.joined(runtime.join(members[1], protocols=(OFFER,))).error is ErrorCode.NONE
+
+
 def test_last_member_to_rejoin_is_out_when_the_group_became_larger_than_allowed() -> None:
     before = Runtime()
     members = before.stable_group(3)

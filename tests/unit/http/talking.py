@@ -148,7 +148,10 @@ def with_listener(
 
 
 def run_listening(
-    server: HttpServer, use: Callable[[Listening], Awaitable[Result]], metrics: HttpMetrics | None = None
+    server: HttpServer,
+    use: Callable[[Listening], Awaitable[Result]],
+    metrics: HttpMetrics | None = None,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
 ) -> Result:
     async def run() -> Result:
         await server.start("127.0.0.1", 0)
@@ -157,7 +160,8 @@ def run_listening(
         finally:
             await server.stop()
 
-    return asyncio.run(run())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(run())
 
 
 # ------------------------------------------------------------------------------------------------- certificates

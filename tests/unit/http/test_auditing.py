@@ -11,7 +11,7 @@ import pytest
 
 from penstock.core.logs import JsonFormatter
 from penstock.http.auditing import LoggedAudit
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_line_has_who_and_what_when_a_kind_is_kept(lines: io.StringIO) -> None:
     auditor = LoggedAudit(["change"], lambda: 0)
     auditor.record(
         AuditEvent(
-            Kind.CHANGE,
+            AuditKind.CHANGE,
             "RegisterSchema",
             is_allowed=True,
             principal="User:alice",
@@ -40,7 +40,7 @@ def test_line_has_who_and_what_when_a_kind_is_kept(lines: io.StringIO) -> None:
             details={"version": 3, "name": "x"},
         )
     )
-    auditor.record(AuditEvent(Kind.DENIAL, "RegisterSchema", is_allowed=False))
+    auditor.record(AuditEvent(AuditKind.DENIAL, "RegisterSchema", is_allowed=False))
     (text,) = lines.getvalue().splitlines()
     line = json.loads(text)
     assert (line["what"], line["principal"], line["detail_version"]) == ("RegisterSchema", "User:alice", 3)
@@ -48,7 +48,7 @@ def test_line_has_who_and_what_when_a_kind_is_kept(lines: io.StringIO) -> None:
 
 
 def test_names_are_cut_when_a_client_sends_long_ones(lines: io.StringIO) -> None:
-    event = AuditEvent(Kind.DENIAL, "x", is_allowed=False, resource="Subject:" + "s" * 1_000_000)
+    event = AuditEvent(AuditKind.DENIAL, "x", is_allowed=False, resource="Subject:" + "s" * 1_000_000)
     LoggedAudit(["denial"], lambda: 0).record(event)
     assert len(lines.getvalue()) < 10_000
 
@@ -56,8 +56,8 @@ def test_names_are_cut_when_a_client_sends_long_ones(lines: io.StringIO) -> None
 def test_refusals_are_limited_in_rate_and_changes_are_not(lines: io.StringIO) -> None:
     auditor = LoggedAudit(["denial", "change"], lambda: 0)
     for _ in range(100):
-        auditor.record(AuditEvent(Kind.DENIAL, "refused", is_allowed=False))
-        auditor.record(AuditEvent(Kind.CHANGE, "changed", is_allowed=True))
+        auditor.record(AuditEvent(AuditKind.DENIAL, "refused", is_allowed=False))
+        auditor.record(AuditEvent(AuditKind.CHANGE, "changed", is_allowed=True))
     told = [json.loads(line)["what"] for line in lines.getvalue().splitlines()]
     assert told.count("changed") == 100
     assert told.count("refused") < 50

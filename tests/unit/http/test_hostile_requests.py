@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import tracemalloc
 
+import pytest
+import uvloop
 from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.core.metrics.counters import HttpMetrics
+from penstock.http.application import wait_until_gone
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
 from penstock.http.server import HttpServer
 from tests.unit.http.talking import Listening, hello, parse, run_listening, with_listener
+from tests.waiting import turns, until
 
 QUICK = HttpLimits(headers_s=0.2, body_s=0.2, stalled_s=0.3)
 SMALL = HttpLimits(max_body_bytes=1_000)
@@ -215,11 +220,7 @@ def test_connection_is_cut_when_its_client_takes_nothing_of_an_answer() -> None:
         assert isinstance(transport, asyncio.Transport)
         transport.pause_reading()
         writer.write(b"GET /flood HTTP/1.1\r\nhost: x\r\n\r\n")
-        async with asyncio.timeout(20):
-            while True:
-                if listening.metrics.refused.get("slow reader"):
-                    break
-                await asyncio.sleep(0.01)
+        await until(lambda: listening.metrics.refused.get("slow reader"))
         writer.transport.abort()
 
     with_listener(use, QUICK)
@@ -249,11 +250,7 @@ def test_connections_beyond_the_limit_are_refused_and_others_served_when_many_co
         assert (await listening.send()).status == 503
         assert listening.metrics.refused == {"connections": 1}
         held.pop()[1].close()
-        async with asyncio.timeout(10):
-            while True:
-                if listening.metrics.connections < 5:
-                    break
-                await asyncio.sleep(0.01)
+        await until(lambda: listening.metrics.connections < 5)
         assert (await listening.get("/")).status == 200
         for _, writer in held:
             writer.close()
@@ -275,11 +272,9 @@ def test_requests_under_way_are_bounded_when_clients_leave_before_their_answers(
         before = begun + listening.metrics.refused.get("requests", 0)
         _, writer = await listening.connect()
         writer.write(b"POST /change HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n")
-        while begun + listening.metrics.refused.get("requests", 0) == before:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until(lambda: begun + listening.metrics.refused.get("requests", 0) > before)
         writer.transport.abort()
-        while listening.metrics.connections:  # noqa: ASYNC110
-            await asyncio.sleep(0)
+        await until(lambda: not listening.metrics.connections)
 
     async def use(listening: Listening) -> None:
         for _ in range(20):
@@ -289,7 +284,7 @@ def test_requests_under_way_are_bounded_when_clients_leave_before_their_answers(
         answer = await listening.get("/")
         assert (answer.status, "retry-after" in answer.headers) == (503, True)
         release.set()
-        await asyncio.sleep(0.01)
+        await turns(20)  # they end, with nobody to answer to
         assert (await listening.get("/")).status == 200
 
     metrics = HttpMetrics()
@@ -335,3 +330,34 @@ def test_memory_stays_flat_when_clients_send_what_is_refused() -> None:
         return peak
 
     assert with_listener(use) < 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize("ends", ["half closed", "closed", "reset"])
+def test_no_failure_is_logged_and_the_page_is_told_when_a_client_leaves_with_requests_behind_the_first(
+    ends: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    has_begun, was_told = asyncio.Event(), asyncio.Event()
+
+    async def wait(request: Request) -> Response:
+        has_begun.set()
+        await wait_until_gone(request)
+        was_told.set()
+        return Response("for nobody")
+
+    async def use(listening: Listening) -> None:
+        async with asyncio.timeout(20):
+            _, writer = await asyncio.open_connection("127.0.0.1", listening.port)
+            writer.write(b"GET /wait HTTP/1.1\r\nhost: x\r\n\r\n" * 3)
+            await has_begun.wait()
+            if ends == "half closed":
+                writer.write_eof()
+            elif ends == "closed":
+                writer.close()
+            else:
+                writer.transport.abort()
+            await was_told.wait()
+            writer.close()
+
+    server = HttpServer("test", [Route("/wait", wait)])
+    run_listening(server, use, new_loop=uvloop.new_event_loop)  # whose transports raise errors once they are closed
+    assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []

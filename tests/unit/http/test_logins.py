@@ -23,10 +23,11 @@ from penstock.http.authentication import (
 )
 from penstock.http.limits import HttpLimits
 from penstock.http.server import HttpSecurity
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.security.tls.der import read_certificate
 from penstock.security.tls.distinguished_names import format_name
 from tests.unit.http.talking import Answer, Listening, client_context, make_papers, server_context, with_listener
+from tests.waiting import until
 
 LOGINS = AnyOf(
     (
@@ -43,7 +44,7 @@ def basic(text: str) -> str:
 
 
 class Notes:
-    kinds = frozenset(Kind)
+    kinds = frozenset(AuditKind)
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
@@ -125,9 +126,9 @@ def test_logins_are_told_of_without_their_secrets_when_there_is_a_trail() -> Non
     ask(basic("alice:guess"), notes=notes)
     ask(notes=notes)
     assert [(each.kind, each.is_allowed, each.principal, each.operation, each.rule) for each in notes.events] == [
-        (Kind.LOGIN, True, "User:alice", "basic", ""),
-        (Kind.LOGIN, False, "", "basic", ""),
-        (Kind.LOGIN, False, "", "", "no credentials"),
+        (AuditKind.LOGIN, True, "User:alice", "basic", ""),
+        (AuditKind.LOGIN, False, "", "basic", ""),
+        (AuditKind.LOGIN, False, "", "", "no credentials"),
     ]
     assert {each.address for each in notes.events} == {"127.0.0.1"}
     assert [each.details for each in notes.events] == [{}, {"claimed": "alice"}, {}]
@@ -220,7 +221,7 @@ def test_stop_ends_soon_when_a_handshake_hangs(tmp_path: Path) -> None:
 
     async def use(listening: Listening) -> None:
         _, writer = await listening.connect()
-        await asyncio.sleep(0.05)
+        await until(lambda: listening.metrics.connections)
         await asyncio.wait_for(listening.server.stop(), 5)
         writer.close()
 

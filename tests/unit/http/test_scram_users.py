@@ -10,7 +10,7 @@ import pytest
 from penstock.http.authentication import AnyOf, BasicAuthenticator, Entitled, Passwords
 from penstock.http.scram_users import ScramPasswords
 from penstock.http.server import HttpSecurity
-from penstock.security.audit.events import Kind
+from penstock.security.audit.events import AuditKind
 from penstock.security.sasl.scram import (
     MIN_ITERATIONS,
     SHA_256,
@@ -116,6 +116,6 @@ def test_user_is_served_refused_or_told_that_a_right_is_missing_over_http() -> N
         return HttpSecurity(authenticator=AnyOf((BasicAuthenticator(Passwords({"op": "ok"}).check), entitled)))
 
     assert with_listener(run, QUICK, secured(), notes) == [200, 403, 401, 200]
-    (denial,) = [each for each in notes.events if each.kind is Kind.DENIAL]
+    (denial,) = [each for each in notes.events if each.kind is AuditKind.DENIAL]
     assert (denial.principal, denial.is_allowed, denial.address) == ("User:bob", False, "127.0.0.1")
     assert "bob's" not in repr(notes.events)

@@ -15,7 +15,8 @@ from penstock.http.exposure import ExposedError, check_exposure, is_loopback
 from penstock.http.limits import HttpLimits
 from penstock.http.routes import Route
 from penstock.http.server import HttpSecurity, HttpServer
-from tests.unit.http.talking import ROUTES, Listening, parse, with_listener
+from tests.unit.http.talking import ROUTES, Listening, echo, parse, run_listening, with_listener
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -145,33 +146,53 @@ def test_answers_are_counted_by_status() -> None:
 
 
 def test_stop_lets_an_answer_under_way_finish_and_closes_idle_connections() -> None:
+    begun = asyncio.Event()
+
+    async def echo_later(request: Request) -> Response:
+        begun.set()
+        return await echo(request)
+
     async def use(listening: Listening) -> bytes:
         idle, idle_writer = await listening.connect()
         reader, writer = await listening.connect()
         writer.write(b"POST /echo HTTP/1.1\r\nhost: x\r\ncontent-length: 4\r\n\r\nha")
-        await asyncio.sleep(0.05)
+        await begun.wait()
         stopping = asyncio.create_task(listening.server.stop())
-        await asyncio.sleep(0.05)
+        assert await asyncio.wait_for(idle.read(), 10) == b""
+        assert not stopping.done()
         writer.write(b"lf")
         answer = await asyncio.wait_for(reader.read(), 10)
-        assert await asyncio.wait_for(idle.read(), 10) == b""
         await stopping
         for each in (idle_writer, writer):
             each.close()
         return parse(answer).body
 
-    assert with_listener(use) == b"half"
+    assert run_listening(HttpServer("test", [Route("/echo", echo_later, ("POST",))]), use) == b"half"
+
+
+def test_stop_does_not_wait_when_nobody_is_inside() -> None:
+    """uvicorn's own pauses made it a tenth of a second and more, each time."""
+
+    async def stop_once() -> float:
+        server = HttpServer("test", ROUTES)
+        await server.start("127.0.0.1", 0)
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(0)
+        began = loop.time()
+        await server.stop()
+        return loop.time() - began
+
+    async def stop_often() -> float:
+        return min([await stop_once() for _ in range(5)])
+
+    assert asyncio.run(stop_often()) < 0.1
 
 
 def test_connections_are_counted_down_when_they_end() -> None:
     async def use(listening: Listening) -> int:
         for _ in range(3):
             await listening.get("/")
-        async with asyncio.timeout(10):
-            while True:
-                if not listening.metrics.connections:
-                    break
-                await asyncio.sleep(0.01)
+        await until(lambda: not listening.metrics.connections)
         return listening.metrics.connections
 
     assert with_listener(use, HttpLimits(max_connections=1)) == 0

@@ -1,40 +1,30 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from penstock.client.move_requests import Moving
-from penstock.local_cluster.state import ClusterState, why_not_in_sync, why_not_ready
-from penstock.protocol.messages.metadata import (
-    MetadataResponse,
-    MetadataResponseBroker,
-    MetadataResponsePartition,
-    MetadataResponseTopic,
-)
+from penstock.admin.state.brokers import BrokerState
+from penstock.admin.state.cluster import ClusterState
+from penstock.admin.state.partitions import PartitionState, TopicState
+from penstock.local_cluster.state import ClusterCounts, why_not_in_sync, why_not_ready
 
 
-def partition(index: int, leader: int, replicas: list[int], isr: list[int]) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        partition_index=index, leader_id=leader, replica_nodes=list(replicas), isr_nodes=list(isr)
-    )
-
-
-MOVE = Moving((1, 2, 3), (2, 3), ())
-
-
-def metadata(
-    brokers: list[int], controller: int = 1, partitions: list[MetadataResponsePartition] | None = None
-) -> MetadataResponse:
-    return MetadataResponse(
-        brokers=[MetadataResponseBroker(node_id=node_id) for node_id in brokers],
-        controller_id=controller,
-        topics=[MetadataResponseTopic(name="t", partitions=partitions)] if partitions else [],
-    )
+def partition(
+    index: int, leader: int, replicas: list[int], isr: list[int], adding: Sequence[int] = ()
+) -> PartitionState:
+    return PartitionState("t", index, leader, tuple(replicas), tuple(isr), tuple(adding))
 
 
 def state(
-    brokers: list[int], controller: int = 1, partitions: list[MetadataResponsePartition] | None = None
-) -> ClusterState:
-    return ClusterState.of(metadata(brokers, controller, partitions))
+    brokers: list[int], controller: int | None = 1, partitions: list[PartitionState] | None = None
+) -> ClusterCounts:
+    view = ClusterState(
+        controller_id=controller,
+        brokers={node_id: BrokerState(node_id, "host", node_id) for node_id in brokers},
+        topics={"t": TopicState("t", partitions=tuple(partitions))} if partitions else {},
+    )
+    return ClusterCounts.of(view)
 
 
 def test_partitions_are_counted_when_a_broker_answers() -> None:
@@ -64,12 +54,11 @@ def test_cluster_is_ready_when_all_brokers_tell_the_same() -> None:
         ({1: state([1]), 2: state([1, 2])}, "broker 1 knows of broker 1"),
         ({1: state([1, 2]), 2: state([])}, "broker 2 knows of no brokers"),
         ({1: state([1, 2, 3]), 2: state([1, 2])}, "broker 1 knows of brokers 1, 2, 3"),
-        ({1: state([1], controller=-1)}, "broker 1 knows no controller"),
-        ({1: state([1], controller=2)}, "broker 1 knows no controller"),
+        ({1: state([1], controller=None)}, "broker 1 knows no controller"),
         ({1: state([1, 2]), 2: state([1, 2], controller=2)}, "do not agree"),
     ],
 )
-def test_reason_is_told_when_brokers_do_not_agree(states: dict[int, ClusterState | None], reason: str) -> None:
+def test_reason_is_told_when_brokers_do_not_agree(states: dict[int, ClusterCounts | None], reason: str) -> None:
     assert reason in why_not_ready(states)
 
 
@@ -84,10 +73,10 @@ def test_cluster_is_ready_when_nobody_can_lead_a_partition() -> None:
 
 
 def test_replica_does_not_lag_when_a_move_adds_it() -> None:
-    answer = metadata([1, 2, 3], partitions=[partition(0, 1, [1, 2, 3], [1]), partition(1, 2, [2, 3], [2])])
-    told = ClusterState.of(answer, {("t", 0): MOVE})
+    moved = partition(0, 1, [1, 2, 3], [1], adding=[2, 3])
+    told = state([1, 2, 3], partitions=[moved, partition(1, 2, [2, 3], [2])])
     assert (told.under_replicated, told.lagging, told.incomplete) == (1, {3: 1}, 2)
-    moving = ClusterState.of(metadata([1, 2], partitions=answer.topics[0].partitions[:1]), {("t", 0): MOVE})
+    moving = state([1, 2], partitions=[moved])
     assert moving.under_replicated == 0
     assert "1 partitions lack" in why_not_in_sync({1: moving, 2: moving})
 

@@ -11,7 +11,7 @@ from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import OpenFile, StrPath
 from penstock.protocol.batch import BatchHeader, is_crc_valid, iterate_batches
 from penstock.protocol.records import Record, build_batch, iterate_records
-from penstock.testing.disks.failing import FaultyFile, FaultyFiles
+from penstock.testing.disks.faulty_files import FaultyFile, FaultyFiles
 from tests.unit.log.support import NOW, append, contents
 
 COMPACTED = LogSettings(

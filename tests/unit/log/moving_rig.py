@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.core.log_settings import LogSettings
-from penstock.log.copying.steps import Step
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.log_move import LogMove, Pause
 from penstock.log.formats import names
 from penstock.log.partition_log import PartitionLog
+from penstock.log.replica_copies.steps import CopyStep
 from penstock.testing.disks.memory import MemoryFiles
 from tests.unit.log.support import NOW, PARTITION, SMALL, TOPIC_ID
 from tests.unit.log.test_log_directories import opened
@@ -65,7 +65,7 @@ class MovingDisk:
             self.do(step)
             between()
 
-    def do(self, step: Step | Pause) -> None:
+    def do(self, step: CopyStep | Pause) -> None:
         """What a thread would, or the housekeeping."""
         if isinstance(step, Pause):
             self.directories.write_checkpoints()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.log.directories.partition_directories import make_first_segment
 from penstock.log.partition_log import PartitionLog
-from penstock.log.recovery.loading import LoadRequest, create_log, load_log
+from penstock.log.recovery.log_loader import LoadRequest, create_log, load_log
 from penstock.log.state.replay import read_marker
 from penstock.log.storage.files import Files, FileSlice
 from penstock.log.storage.open_files import OpenResources
@@ -72,7 +73,7 @@ class Disk:
 
     def open(self, is_clean: bool = True, now_ms: int = NOW) -> PartitionLog:
         request = self.request(is_clean, now_ms)
-        return PartitionLog(load_log(request), self.deletes, request.now_ms)
+        return PartitionLog(load_log(request, set(os.listdir(request.directory))), self.deletes, request.now_ms)
 
     def reopen(self, log: PartitionLog) -> PartitionLog:
         log.close(clean=True)

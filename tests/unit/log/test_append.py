@@ -90,6 +90,8 @@ def test_any_buffer_is_taken_and_left_unchanged_when_appended(tmp_path: Path, ki
         (rebuilt(batch("a"), last_offset_delta=4), ErrorCode.INVALID_RECORD),
         (rebuilt(batch("a"), record_count=0, last_offset_delta=-1), ErrorCode.INVALID_RECORD),
         (rebuilt(batch("a"), record_count=-5, last_offset_delta=-6), ErrorCode.INVALID_RECORD),
+        (rebuilt(batch("a"), record_count=2, last_offset_delta=1), ErrorCode.INVALID_RECORD),
+        (rebuilt(batch("a"), record_count=2**31 - 1, last_offset_delta=2**31 - 2), ErrorCode.INVALID_RECORD),
         (rebuilt(batch("a"), attributes=6), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         (batch("a", is_control=True), ErrorCode.INVALID_RECORD),
         (batch("a", producer_id=5, producer_epoch=0, base_sequence=-1), ErrorCode.INVALID_RECORD),
@@ -100,6 +102,35 @@ def test_a_bad_batch_is_refused_with_kafkas_code_when_a_client_sends_it(
     tmp_path: Path, data: bytes, code: ErrorCode
 ) -> None:
     assert refusal(tmp_path, data).code == code
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_no_segment_begins_when_a_small_batch_claims_more_than_it_can_hold(tmp_path: Path, codec: Codec) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    append(log, batch("a"))
+    lie = rebuilt(batch("a", codec=codec), record_count=2**31 - 1, last_offset_delta=2**31 - 2)
+    with pytest.raises(ApiError) as caught:
+        log.append_as_leader(lie, 0, NOW)
+    assert caught.value.code == ErrorCode.INVALID_RECORD
+    assert len(disk.names(".log")) == 1
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_are_taken_when_they_differ_in_their_offsets_alone(tmp_path: Path, codec: Codec) -> None:
+    plain = build_batch([Record()] * 10_000)
+    best = {Codec.GZIP: 9, Codec.LZ4: 12, Codec.ZSTD: 22}.get(codec)
+    header = batches.read_header(plain)._replace(attributes=codec)
+    data = batches.build(header, compress(codec, plain[batches.HEADER_SIZE :], best))
+    log = Disk(tmp_path, settings=replace(SMALL, segment_bytes=10**6)).create()
+    assert log.append_as_leader(data, 0, NOW).last_offset == 9_999
+
+
+def test_a_count_is_compared_with_what_is_there_when_a_batch_is_compressed_anew(tmp_path: Path) -> None:
+    settings = replace(SMALL, compression_type="gzip")
+    header = batches.read_header(batch("a"))._replace(attributes=Codec.ZSTD, record_count=50, last_offset_delta=49)
+    lie = batches.build(header, compress(Codec.ZSTD, bytes(50 * batches.LEAST_RECORD_BYTES - 1)))
+    assert refusal(tmp_path, lie, settings).code == ErrorCode.INVALID_RECORD
 
 
 def test_message_too_large_is_answered_when_the_batch_exceeds_max_message_bytes(tmp_path: Path) -> None:

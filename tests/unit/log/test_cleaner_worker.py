@@ -6,7 +6,7 @@ import pytest
 
 from penstock.log.compaction.worker import messages
 from penstock.log.compaction.worker.messages import Lines
-from penstock.log.compaction.worker.serving import ByteRate
+from penstock.log.compaction.worker.worker_process import ByteRate
 
 
 def test_rest_grows_with_the_bytes_when_a_rate_is_set() -> None:

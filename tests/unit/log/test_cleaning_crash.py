@@ -11,11 +11,11 @@ import pytest
 
 from penstock.core.log_settings import LogSettings
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits
+from penstock.log.compaction.log_cleaner import CleanerLimits
 from penstock.log.compaction.log_compaction import clean_log
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
-from penstock.testing.disks.failing import Fault
+from penstock.testing.disks.faulty_files import Fault
 from tests.unit.log.compacted import (
     COMPACTED,
     Found,

@@ -9,7 +9,7 @@ from penstock.core.log_settings import LogSettings
 from penstock.log.partition_log import PartitionLog
 from penstock.log.state.earlier_batches import find_earlier_batches
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.log.support import NOW, SMALL, Disk, append, batch, sequenced
+from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, sequenced
 
 ONE_SEGMENT = replace(SMALL, segment_bytes=10**6)
 
@@ -113,3 +113,17 @@ def test_the_partition_goes_offline_when_the_log_cannot_be_searched(tmp_path: Pa
     log = disk.open()
     assert repeat(log, sequenced(0)) == ErrorCode.KAFKA_STORAGE_ERROR
     assert "looking for a repeated batch" in (log.offline_reason or "")
+
+
+def test_repeated_batch_is_found_after_a_crash_when_the_producer_of_the_snapshot_has_expired(tmp_path: Path) -> None:
+    """What came behind the snapshot is younger. Clients give records the times that they like."""
+    disk = Disk(tmp_path)
+    log = disk.create()
+    first = append(log, *(sequenced(number, timestamp=1) for number in range(4)))
+    append_many(log, 20)
+    disk.recovery_point = log.flushing.flush()
+    append(log, sequenced(4))
+    log = disk.crash(log)
+    again = log.append_as_leader(sequenced(3), 0, NOW)
+    assert (again.is_duplicate, again.base_offset) == (True, first[3])
+    log.close(clean=True)

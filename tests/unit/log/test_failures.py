@@ -12,7 +12,7 @@ import pytest
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import OpenFile
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
 
 SETTINGS = replace(SMALL, segment_bytes=300, retention_ms=1000, file_delete_delay_ms=0)

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core.log_settings import LogSettings
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.failing import FaultyFiles
+from penstock.testing.disks.faulty_files import FaultyFiles
 from tests.unit.log.support import Disk, append, append_many, batch, read_all
 
 LARGE = LogSettings()

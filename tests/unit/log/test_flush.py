@@ -6,7 +6,7 @@ from threading import Event, Thread
 
 from penstock.log.formats import names
 from penstock.log.storage.files import Files, StrPath
-from penstock.testing.disks.failing import FaultyFiles
+from penstock.testing.disks.faulty_files import FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
 
 

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli.log_files.verify import verify_indexes
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, Disk, append, append_many, batch, read_all
 
 ONE_SEGMENT = replace(SMALL, segment_bytes=100_000)

@@ -17,7 +17,7 @@ from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, append, append_many, batch, contents, read_all
 
 CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from penstock.log.compaction.log_compaction import clean_log
-from penstock.log.copying.steps import RESERVED_BYTES
 from penstock.log.directories.log_move import Ending
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import decode_offsets
+from penstock.log.replica_copies.steps import RESERVED_BYTES
 from penstock.log.storage.files import DiskSpace, StrPath
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.testing.disks.memory import DiskFault, MemoryFiles

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, append, batch
 from tests.unit.log.test_log_directories import filled, opened, partition
 

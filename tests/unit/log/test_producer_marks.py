@@ -13,7 +13,6 @@ import pytest
 
 from penstock.core.log_settings import LogSettings
 from penstock.log.partition_log import PartitionLog
-from penstock.log.recovery.loading import load_log
 from penstock.log.state.producer_marks import ProducerMarks
 from penstock.log.state.producer_state import BatchMetadata, ProducerStateEntry
 from penstock.log.storage.files import Files, OpenFile, StrPath
@@ -135,7 +134,7 @@ def test_a_cut_finds_what_a_replay_of_everything_finds(tmp_path: Path, seed: int
     log.close(clean=False)
     for path in tmp_path.glob("*.snapshot"):
         path.unlink()
-    whole = PartitionLog(load_log(disk.request(is_clean=False)), disk.deletes, NOW)
+    whole = disk.open(is_clean=False)
     assert _view(whole) == found
     assert whole.producers.open_transactions == open_transactions
     whole.producers.note_high_watermark(high_watermark)

@@ -125,10 +125,13 @@ def test_a_snapshot_is_refused_when_any_byte_of_it_is_wrong() -> None:
         decode_snapshot(data + b"x")
 
 
-def test_expired_producers_stay_out_when_a_snapshot_is_loaded() -> None:
+def test_batches_of_a_snapshot_are_known_when_the_producer_has_gone_on_since() -> None:
+    """Its newest batch in the snapshot has expired, and what follows in the log has not."""
     entries = decode_snapshot(encode_snapshot(state_after(header(0)).entries.values()))
     state = ProducerState(TopicPartition("orders", 0))
-    state.load(entries, 1, NOW + 100, 100)
+    state.load(entries, 1)
+    state.update(header(1), 1, NOW + 100)
+    state.remove_expired(NOW + 100, 100)
+    assert [each.last_sequence for each in state.entries[7].batches] == [0, 1]
+    state.remove_expired(NOW + 200, 100)
     assert state.entries == {}
-    state.load(entries, 1, NOW + 99, 100)
-    assert list(state.entries) == [7]

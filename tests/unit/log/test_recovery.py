@@ -13,7 +13,7 @@ from penstock.log.formats.metadata_files import encode_partition_metadata
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.batch import read_header
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
-from penstock.testing.disks.failing import FaultyFiles
+from penstock.testing.disks.faulty_files import FaultyFiles
 from tests.unit.log.compacted import COMPACTED, fill, keyed, roll
 from tests.unit.log.support import NOW, SMALL, TOPIC_ID, Disk, append, append_many, batch, read_all, sequenced
 
@@ -396,3 +396,18 @@ def test_the_topic_id_is_read_back_when_its_file_is_kafkas(tmp_path: Path) -> No
     assert encode_partition_metadata(TOPIC_ID) == b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     (tmp_path / names.PARTITION_METADATA).write_bytes(encode_partition_metadata(TOPIC_ID))
     assert disk.open().topic_id == TOPIC_ID
+
+
+def test_all_epochs_are_found_after_a_crash_when_the_recovery_point_is_of_a_replica_that_had_the_name_before(
+    tmp_path: Path,
+) -> None:
+    disk = Disk(tmp_path)
+    log = disk.create()
+    for epoch in range(4):
+        append(log, *(batch(f"value-{number:06d}") for number in range(10)), leader_epoch=epoch)
+    begun = list(log.epochs.entries)
+    assert len(log.segments) > 1
+    disk.recovery_point = log.log_end_offset  # nothing of this log was ever flushed
+    log = disk.crash(log)
+    assert log.epochs.entries == begun
+    log.close(clean=True)

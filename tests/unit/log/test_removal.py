@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.log.storage.files import Files
 from penstock.log.upkeep.removal import Removal
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 
 PIECE = 1000
 

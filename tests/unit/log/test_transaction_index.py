@@ -13,7 +13,7 @@ from penstock.log.state.transaction_index import AbortedTransaction, Transaction
 from penstock.log.storage.indexes import CorruptIndexError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import CONTROL_ABORT, EndMarker, build_end_marker
-from penstock.testing.disks.failing import Fault, FaultyFiles
+from penstock.testing.disks.faulty_files import Fault, FaultyFiles
 from tests.unit.log.support import (
     NOW,
     SMALL,

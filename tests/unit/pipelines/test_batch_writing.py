@@ -13,8 +13,8 @@ import pytest
 from py4j.protocol import Py4JError
 
 from penstock.pipelines import Batch, Pipeline, Topic
-from penstock.pipelines.running.batch_writing import BatchWriting, StoppedError
-from penstock.pipelines.running.planning import plan_queries
+from penstock.pipelines.runtime.batch_writing import BatchWriting, StoppedError
+from penstock.pipelines.runtime.query_plan import plan_queries
 from penstock.pipelines.topic_writing.errors import WriteError
 from tests.unit.pipelines.pieces import Nowhere
 

@@ -26,7 +26,7 @@ from penstock.pipelines.payloads.formats import (
     json_format,
     resolve_format,
 )
-from penstock.pipelines.payloads.writers import Finding, writers_of
+from penstock.pipelines.payloads.writers import DecoderFinder, writers_of
 from penstock.serdes.errors import TooManyRowsError
 from penstock.serdes.framing import prefix
 from tests.fake_registry import FakeRegistry, running_registry
@@ -190,7 +190,7 @@ def test_a_row_is_not_called_bad_when_its_schema_was_not_looked_up(registry: Fak
     """After fifty ids that nobody knows, rows of schemas that the registry has were called bad."""
     register(registry, NEW)
     orders = resolve_format(address(registry), "orders-value")
-    with Finding(writers_of(orders, None), clock=itertools.count(step=40).__next__) as finding:
+    with DecoderFinder(writers_of(orders, None), clock=itertools.count(step=40).__next__) as finding:
         assert "not known" in str(finding.find(1001))
         assert "not known" in str(finding.find(1002))
         with pytest.raises(TableError, match="2 took 80 s, and schema 1003 was not looked up"):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.payloads.deriving import check_fits, derive_schema
+from penstock.pipelines.payloads.schema_derivation import check_fits, derive_schema
 from penstock.pipelines.payloads.sink_schemas import name_for
 from penstock.schemas.parsing import parse
 from penstock.schemas.schema import Policy, SchemaType

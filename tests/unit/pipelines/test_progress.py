@@ -7,12 +7,13 @@ import pytest
 from rich.console import Console
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.causes import first_cause
 from penstock.pipelines.kafka.offsets_json import read_reported
 from penstock.pipelines.progress.metrics import ProgressCollector
 from penstock.pipelines.progress.query_progress import QueryProgress, advance
 from penstock.pipelines.progress.view import ProgressView, render_line, render_table
-from penstock.pipelines.progress.waiting import Elapsed, waiting
-from penstock.pipelines.running.postmortem import FailedBatch, first_cause
+from penstock.pipelines.progress.wait_messages import Elapsed, waiting
+from penstock.pipelines.runtime.postmortem import FailedBatch
 from penstock.runs.records import State
 
 

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import pytest
 
 from penstock.pipelines import Pipeline, Settings, Step, Topic
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.running.drawing import draw
+from penstock.pipelines.runtime.diagram import draw
 from penstock.pipelines.steps import from_registry, to_registry
 from penstock.pipelines.steps.registries import address_of, free_names
 from tests.unit.pipelines.pieces import Nowhere
@@ -79,6 +80,12 @@ def test_steps_are_drawn_with_subject_and_version(step: Step, drawn: str) -> Non
 def test_several_topics_are_refused_when_no_subject_is_given() -> None:
     pipeline = Pipeline("p", (Topic("a,b"),), (Nowhere("a"),), settings=Settings(registry={"url": "r"}))
     with pytest.raises(PipelineError, match="reads 2 topics"):
+        from_registry().open(pipeline)
+
+
+def test_a_pattern_is_refused_when_no_subject_is_given() -> None:
+    pipeline = Pipeline("p", (Topic(re.compile("a-.*")),), (Nowhere("a"),), settings=Settings(registry={"url": "r"}))
+    with pytest.raises(PipelineError, match=r"a-\.\* may be many topics"):
         from_registry().open(pipeline)
 
 

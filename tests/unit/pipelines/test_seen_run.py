@@ -10,13 +10,13 @@ import pytest
 from penstock.pipelines import Branch, Pipeline, Settings, Topic
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.progress.query_progress import QueryProgress
-from penstock.pipelines.running.batch_gate import BatchGate
-from penstock.pipelines.running.batch_writing import BatchWriting, StoppedError
-from penstock.pipelines.running.graph import graph_of
-from penstock.pipelines.running.planning import plan_queries
-from penstock.pipelines.running.publishing import figures_of
-from penstock.pipelines.running.runner import Run
-from penstock.pipelines.running.settings import apply_settings
+from penstock.pipelines.runtime.batch_gate import BatchGate
+from penstock.pipelines.runtime.batch_writing import BatchWriting, StoppedError
+from penstock.pipelines.runtime.graph import graph_of
+from penstock.pipelines.runtime.query_plan import plan_queries
+from penstock.pipelines.runtime.run_publisher import figures_of
+from penstock.pipelines.runtime.runner import Run
+from penstock.pipelines.runtime.settings import apply_settings
 from penstock.runs.records import PartFigures, State
 from tests.unit.pipelines.pieces import Nowhere, count_them, parse
 

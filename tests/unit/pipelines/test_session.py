@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.pipelines import Branch, Pipeline, Topic
-from penstock.pipelines.running.planning import plan_queries
-from penstock.pipelines.running.session import batches_with_rows
+from penstock.pipelines.runtime.query_plan import plan_queries
+from penstock.pipelines.runtime.spark.session import batches_with_rows
 from tests.unit.pipelines.pieces import Nowhere, count_them
 
 EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from penstock.pipelines.running.side_by_side import Failure, NotBegunError, run_side_by_side
+from penstock.pipelines.runtime.side_by_side import Failure, NotBegunError, run_side_by_side
 
 
 def plain(work: Callable[[], object]) -> threading.Thread:

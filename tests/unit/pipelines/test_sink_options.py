@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.pipelines.options import OptionError, Place
+from penstock.pipelines.options import OptionError, OptionScope
 from penstock.pipelines.topic_writing.write_options import SinkOptions, parse_sink_options
 
 SERVERS = {"kafka.bootstrap.servers": "b:9092"}
 NAMED = {"queryId": "q", "batchId": "3", "sinkName": "s"}
 
 
-def parse(place: Place = Place.BATCH_WRITE, /, **given: str) -> SinkOptions:
+def parse(place: OptionScope = OptionScope.BATCH_WRITE, /, **given: str) -> SinkOptions:
     return parse_sink_options(SERVERS | {name.replace("__", "."): value for name, value in given.items()}, place)
 
 
 def test_streams_promise_more_than_batches_when_nothing_is_said() -> None:
-    assert parse(Place.STREAM_WRITE).guarantee == "exactly-once"
-    assert parse(Place.BATCH_WRITE).guarantee == "at-least-once"
-    assert parse(Place.STREAM_WRITE, guarantee="at-least-once").guarantee == "at-least-once"
+    assert parse(OptionScope.STREAM_WRITE).guarantee == "exactly-once"
+    assert parse(OptionScope.BATCH_WRITE).guarantee == "at-least-once"
+    assert parse(OptionScope.STREAM_WRITE, guarantee="at-least-once").guarantee == "at-least-once"
 
 
 def test_a_batch_must_be_named_when_it_is_to_be_written_exactly_once() -> None:
@@ -57,9 +57,9 @@ def test_java_names_are_translated_when_they_are_a_producers() -> None:
 
 
 def test_records_do_not_outlive_their_transaction_when_its_timeout_is_short() -> None:
-    settings = parse(Place.STREAM_WRITE, **{"kafka.transaction.timeout.ms": "20000"}).settings
+    settings = parse(OptionScope.STREAM_WRITE, **{"kafka.transaction.timeout.ms": "20000"}).settings
     assert settings["transaction.timeout.ms"] == settings["message.timeout.ms"] == "20000"
-    assert parse(Place.STREAM_WRITE).settings["transaction.timeout.ms"] == "300000"
+    assert parse(OptionScope.STREAM_WRITE).settings["transaction.timeout.ms"] == "300000"
 
 
 def test_only_what_reaches_brokers_is_shared_when_markers_are_read_by_another_client() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.retrying import Retrying, RetryPolicy
+from penstock.client.retries import Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.complete import UnansweredError, ask_for_all
 

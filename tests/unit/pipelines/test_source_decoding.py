@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.batches.fetched import Section
+from penstock.client.batches.fetched_batches import Section
 from penstock.pipelines.source.decoding import decode_sections
 from penstock.protocol import batch as batches
 from penstock.protocol.errors import ApiError

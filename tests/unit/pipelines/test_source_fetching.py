@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.client.addresses import parse_servers
-from penstock.client.batches.fetched import AbortedTransactions, find_batches, open_sections
+from penstock.client.batches.fetched_batches import AbortedTransactions, find_batches, open_sections
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.data_loss import DataLossError
-from penstock.pipelines.source.fetching import DirectFetch, FetchError, Verdict, choose_fetch_bytes, judge
+from penstock.pipelines.source.direct_fetch import DirectFetch, FetchError, FetchVerdict, choose_fetch_bytes, judge
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.read_options import FetchOptions
-from penstock.pipelines.source.splitting import OffsetRange
 from penstock.protocol import batch as batches
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -216,16 +216,16 @@ def test_empty_batches_are_passed_over_when_compaction_left_them() -> None:
 @pytest.mark.parametrize(
     ("code", "verdict"),
     [
-        (ErrorCode.NONE, Verdict.TAKE),
-        (ErrorCode.NOT_LEADER_OR_FOLLOWER, Verdict.RETRY),
-        (ErrorCode.KAFKA_STORAGE_ERROR, Verdict.RETRY),
-        (ErrorCode.OFFSET_OUT_OF_RANGE, Verdict.OUT_OF_RANGE),
-        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, Verdict.UNKNOWN),
-        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, Verdict.FAIL),
-        (ErrorCode.CORRUPT_MESSAGE, Verdict.FAIL),
+        (ErrorCode.NONE, FetchVerdict.TAKE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, FetchVerdict.RETRY),
+        (ErrorCode.KAFKA_STORAGE_ERROR, FetchVerdict.RETRY),
+        (ErrorCode.OFFSET_OUT_OF_RANGE, FetchVerdict.OUT_OF_RANGE),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, FetchVerdict.UNKNOWN),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, FetchVerdict.FAIL),
+        (ErrorCode.CORRUPT_MESSAGE, FetchVerdict.FAIL),
     ],
 )
-def test_errors_are_judged_when_a_fetch_fails(code: ErrorCode, verdict: Verdict) -> None:
+def test_errors_are_judged_when_a_fetch_fails(code: ErrorCode, verdict: FetchVerdict) -> None:
     assert judge(code) is verdict
 
 

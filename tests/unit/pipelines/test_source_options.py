@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import from_json, to_json
-from penstock.pipelines.options import OptionError, Place, parse_options
+from penstock.pipelines.options import OptionError, OptionScope, parse_options
 from penstock.pipelines.source.offsets import (
     EARLIEST,
     LATEST,
@@ -23,14 +23,14 @@ from penstock.pipelines.source.read_options import SourceOptions, parse_source_o
 SERVERS = {"kafka.bootstrap.servers": "h:9092"}
 
 
-def parse(place: Place = Place.STREAM_READ, **given: str) -> SourceOptions:
+def parse(place: OptionScope = OptionScope.STREAM_READ, **given: str) -> SourceOptions:
     named = {name.replace("__", "."): value for name, value in given.items()}
     subscription = {} if {"subscribe", "assign", "subscribePattern"} & named.keys() else {"subscribe": "a"}
     return parse_source_options(SERVERS | subscription | named, place)
 
 
 def batch(**given: str) -> SourceOptions:
-    return parse(Place.BATCH_READ, **given)
+    return parse(OptionScope.BATCH_READ, **given)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def batch(**given: str) -> SourceOptions:
 def test_error_names_the_option_when_it_is_wrong(given: dict[str, str], message: str) -> None:
     subscription = {} if {"subscribe", "assign", "subscribePattern"} & given.keys() else {"subscribe": "a"}
     with pytest.raises(OptionError, match=re.escape(message)):
-        parse_source_options(SERVERS | subscription | given, Place.STREAM_READ)
+        parse_source_options(SERVERS | subscription | given, OptionScope.STREAM_READ)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_timestamp_wins_when_offsets_are_given_as_well() -> None:
     ],
 )
 def test_start_moves_when_it_depends_on_the_latest_offset(given: dict[str, str], moves: bool) -> None:
-    assert parse(Place.STREAM_READ, **given).start_moves is moves
+    assert parse(OptionScope.STREAM_READ, **given).start_moves is moves
 
 
 def test_group_id_is_the_same_after_a_restart_when_derived_from_a_prefix() -> None:
@@ -180,7 +180,7 @@ def test_client_settings_are_translated_when_java_names_them_otherwise() -> None
 
 def test_unused_options_of_the_other_direction_are_refused_when_writing() -> None:
     with pytest.raises(OptionError, match="option subscribe is not valid in a batch write"):
-        parse_options(SERVERS | {"subscribe": "a"}, Place.BATCH_WRITE)
+        parse_options(SERVERS | {"subscribe": "a"}, OptionScope.BATCH_WRITE)
 
 
 def test_offsets_look_like_the_connectors_when_written_as_json() -> None:
@@ -192,11 +192,11 @@ def test_offsets_look_like_the_connectors_when_written_as_json() -> None:
 def test_options_beat_the_client_file_when_both_are_given(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text("bootstrap.servers=far:9093\nsecurity.protocol=SSL\nssl.truststore.location=/a.pem\n")
-    parsed = parse_options({**SERVERS, "kafkaConfigFile": str(file), "subscribe": "a"}, Place.BATCH_READ)
+    parsed = parse_options({**SERVERS, "kafkaConfigFile": str(file), "subscribe": "a"}, OptionScope.BATCH_READ)
     assert parsed.kafka == {
         "bootstrap.servers": "h:9092",
         "security.protocol": "SSL",
         "ssl.truststore.location": "/a.pem",
     }
     with pytest.raises(OptionError, match=r"kafkaConfigFile: .*nowhere"):
-        parse_options({**SERVERS, "kafkaConfigFile": str(tmp_path / "nowhere")}, Place.BATCH_WRITE)
+        parse_options({**SERVERS, "kafkaConfigFile": str(tmp_path / "nowhere")}, OptionScope.BATCH_WRITE)

@@ -21,9 +21,9 @@ from penstock.pipelines.source.data_loss import (
     report,
 )
 from penstock.pipelines.source.limits import TriggerLimits, count_waiting, limit_end, should_wait
+from penstock.pipelines.source.offset_ranges import OffsetRange, share_tasks, split
 from penstock.pipelines.source.offsets import EARLIEST, LATEST, AtTimestamp, Everywhere, OfGroup, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
-from penstock.pipelines.source.splitting import OffsetRange, share_tasks, split
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

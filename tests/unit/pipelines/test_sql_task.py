@@ -128,7 +128,7 @@ def test_it_waits_longer_and_longer_and_then_says_so_when_the_database_is_down(t
             raise AssertionError("there is nothing to connect to")
 
     with pytest.raises(PipelineError, match="could not be written to for 13 s: unable to open database file"):
-        database.patiently(work, pauses.append)
+        database.patiently(work, pauses.append, lambda: 0.5)  # without jitter
     assert pauses == [0.25, 0.5, 1, 2, 4, 5]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.proof.cluster.builds import LEVEL_AFTER, make_build_after, run_by
+from proof.cluster.builds import LEVEL_AFTER, make_build_after, run_by
 
 
 def run(build: Path, code: str, *arguments: str) -> str:
@@ -23,7 +23,7 @@ def test_build_after_knows_the_newest_level_and_has_no_build_before_it_when_it_i
     levels = "from penstock.cluster.levels import SUPPORTED; print(SUPPORTED.highest)"
     assert run(build, levels) == f"{LEVEL_AFTER}\n"
     unpack = (
-        "import sys; from pathlib import Path; from penstock.proof.cluster.builds import unpack_build_before; "
+        "import sys; from pathlib import Path; from proof.cluster.builds import unpack_build_before; "
         "print(unpack_build_before(Path(sys.argv[1])))"
     )
     assert run(build, unpack, str(tmp_path / "before")) == "None\n"

@@ -7,13 +7,6 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.proof.cluster.leaders import LeaderWatch
-from penstock.proof.cluster.replicas import compare_replicas, find_directory, read_batches
-from penstock.proof.cluster.report import ClusterReport
-from penstock.proof.cluster.rounds import ClusterRounds
-from penstock.proof.cluster.scene import Scene
-from penstock.proof.copies import find_copies
-from penstock.proof.fleet.senders import encode_streamed, name_stored
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -21,6 +14,13 @@ from penstock.protocol.messages.metadata import (
 )
 from penstock.protocol.records import Record, build_batch
 from penstock.testing.history import Anomaly
+from proof.cluster.fault_context import FaultContext
+from proof.cluster.leaders import LeaderWatch
+from proof.cluster.replicas import compare_replicas, find_directory, read_batches
+from proof.cluster.report import ClusterReport
+from proof.cluster.rounds import ClusterRounds
+from proof.copies import find_copies
+from proof.fleet.streams import encode_streamed, name_stored
 
 ONE_TOPIC, ANOTHER_TOPIC = b"1" * 16, b"2" * 16
 
@@ -112,8 +112,8 @@ class QuietCluster:
 def strike(report: ClusterReport, problem: str = "") -> list[str]:
     said: list[str] = []
     rounds = ClusterRounds(Path("nowhere"), 1, report.seed, say=said.append, is_on_loopback=True)
-    scene = Scene(cast("Any", QuietCluster(problem)), random.Random(1), [], report.other)
-    rounds._strike(report, "kill", lambda _: "kill -9 broker 2", scene)
+    context = FaultContext(cast("Any", QuietCluster(problem)), random.Random(1), [], report.other)
+    rounds._strike(report, "kill", lambda _: "kill -9 broker 2", context)
     return said
 
 

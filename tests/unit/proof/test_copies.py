@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.proof.copies import find_copies, judge_copies
-from penstock.proof.verdict import sort_anomalies
 from penstock.protocol.records import EndMarker, Record, build_batch, build_end_marker
 from penstock.testing.history import Anomaly
+from proof.copies import find_copies, judge_copies
+from proof.verdict import sort_anomalies
 
 WHERE = ("orders", 1)
 PRODUCER = 7

@@ -6,10 +6,10 @@ from array import array
 
 import pytest
 
-from penstock.proof.crash.check import CrashReport, judge_stream, judge_transactions
-from penstock.proof.fleet.senders import STREAM_KINDS, StreamLog, identify, name_streamed
-from penstock.proof.promises import check_last_commit, check_topics
 from penstock.testing.history import Commit, HistoryReport, Operation, Outcome, Send, Where
+from proof.crash.check import CrashReport, judge_stream, judge_transactions
+from proof.fleet.streams import STREAM_KINDS, StreamLog, identify, name_streamed
+from proof.promises import check_last_commit, check_topics
 
 IDEMPOTENT = next(index for index, kind in enumerate(STREAM_KINDS) if kind.is_idempotent)
 PLAIN = next(index for index, kind in enumerate(STREAM_KINDS) if not kind.is_idempotent)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.disk.check import PartitionView, judge_history, note_served
-from penstock.proof.disk.clients import History, Sent, Transaction
 from penstock.protocol.records import Record
 from penstock.testing.history import Commit, Outcome, Where
+from proof.disk.check import PartitionView, judge_history, note_served
+from proof.disk.clients import History, Sent, Transaction
 
 HERE, COMPACTED = ("plain", 0), ("compacted", 0)
 GROUP = "transactional-group"

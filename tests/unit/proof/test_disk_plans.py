@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.proof.disk.plans import Cell, Mode, Plan
+from proof.disk.plans import Cell, Mode, Plan
 
 CELL = Cell("unlink", "file removal")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.crash.copier import OUTPUT
-from penstock.proof.crash.exactly_once import ExactlyOnceReport, judge_copies
+from proof.crash.copier import OUTPUT
+from proof.crash.exactly_once import ExactlyOnceReport, judge_copies
 
 WRITTEN = [[b"0/0", b"0/1", b"0/2"], [b"1/0"]]
 

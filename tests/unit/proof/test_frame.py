@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.proof.frame import Kind, Option, Task, main
-from penstock.proof.kinds import KINDS
+from proof.frame import Kind, Option, Task, main
+from proof.kinds import KINDS
 
 # This module is itself a kind of rounds: `run` below.
 KIND = Kind("trial", __name__, "try the frame", 3, "tries", (Option("--word", "part of the result"),))
@@ -108,6 +108,6 @@ def test_module_can_run_a_task_when_the_table_names_it(kind: Kind) -> None:
 
 
 def test_every_kind_is_listed_when_help_is_asked_for() -> None:
-    command = [sys.executable, "-m", "penstock.proof", "--help"]
+    command = [sys.executable, "-m", "proof", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert [kind.name for kind in KINDS if f"\n    {kind.name}" not in done.stdout] == []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.proof.kills.journal import Journal, find_worse
-from penstock.proof.kills.rounds import KillReport
+from proof.kills.applications import Application
+from proof.kills.journal import Journal, find_worse
+from proof.kills.rounds import KillReport
 
 NAME = "librdkafka makes a topic"
 
@@ -58,6 +59,17 @@ def test_a_wait_is_worse_when_it_is_more_than_half_as_long_again() -> None:
     assert find_worse(journal_of(1.0, 15.1), journal_of(10.0)) == [f"{NAME} waited 15.1 s, and 10.0 s there"]
 
 
+def test_waits_are_compared_by_library_in_few_kills_and_by_application_in_many() -> None:
+    theirs = journal_of(1.5)
+    theirs.waits["librdkafka reads in a new group"] = journal_of(13.5).waits[NAME]
+    theirs.waits["Java makes a topic"] = journal_of(100.0).waits[NAME]
+    assert find_worse(journal_of(3.8), theirs) == []
+    assert find_worse(journal_of(20.3), theirs) == [f"{NAME} waited 20.3 s, and 13.5 s there"]
+    for _ in range(10):
+        theirs.note_kill()
+    assert find_worse(journal_of(3.8), theirs) == [f"{NAME} waited 3.8 s, and 1.5 s there"]
+
+
 def test_a_short_wait_is_not_worse_however_short_the_other_is() -> None:
     assert find_worse(journal_of(0.9), journal_of(0.1)) == []
 
@@ -77,6 +89,18 @@ def test_the_report_names_the_slowest_waits_with_their_distance_from_the_kill() 
         "2.0 s, begun 0.0 s after a kill; errors: A 1"
     )
     assert report.is_sound
+
+
+def test_an_error_has_a_name_when_a_time_ran_out_and_the_library_says_nothing() -> None:
+    journal = Journal()
+
+    def begin() -> None:
+        application.end()
+        raise TimeoutError
+
+    application = Application(NAME, journal, begin)
+    application.run()
+    assert journal.errors[NAME] == {"no end within 60 s": 1}
 
 
 def test_a_report_is_not_sound_when_nobody_got_anywhere() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.proof.simulation.loop_guard import LoopGuard
-from penstock.proof.simulation.machine import Machine, alone
-from penstock.proof.simulation.notebook import Notebook
-from penstock.proof.simulation.plan import Mode
-from penstock.proof.simulation.world import World
+from proof.simulation.loop_guard import LoopGuard
+from proof.simulation.machine import Machine, alone
+from proof.simulation.notebook import Notebook
+from proof.simulation.plan import Mode
+from proof.simulation.world import World
 
 PATH = "/data/dead.log.deleted"
 DIRECTORY = "/data/not a partition"

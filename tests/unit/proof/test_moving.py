@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import math
 
-from penstock.proof.moving.clients import Figures, Times
-from penstock.proof.moving.rounds import MovingReport
+from proof.moving.clients import Figures, Times
+from proof.moving.rounds import MovingReport
 
 
 def test_only_times_that_began_in_a_period_count_when_it_is_asked_for() -> None:

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.proof.simulation.operating.operator import DRAWS
-from penstock.proof.simulation.operating.requests import FEWEST_REPLICAS, Replicas, without
+from proof.simulation.operating.operator import DRAWS
+from proof.simulation.operating.requests import FEWEST_REPLICAS, Replicas, without
 
 NODES = range(5)
 replica_sets = st.lists(st.sampled_from(NODES), min_size=FEWEST_REPLICAS, unique=True).map(tuple)

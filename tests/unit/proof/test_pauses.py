@@ -6,12 +6,12 @@ from array import array
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.proof.fleet.senders import STREAM_KINDS, StreamLog, encode_streamed, name_streamed
-from penstock.proof.pauses.placed import count_bumped, judge_placed, place_records
-from penstock.proof.pauses.rounds import PauseReport
-from penstock.proof.pauses.writer import LibraryLog
-from penstock.proof.verdict import DUPLICATED, LOST, REORDERED, sort_anomalies
 from penstock.protocol.records import Record, build_batch
+from proof.fleet.streams import STREAM_KINDS, StreamLog, encode_streamed, name_streamed
+from proof.pauses.placed import count_bumped, judge_placed, place_records
+from proof.pauses.rounds import PauseReport
+from proof.pauses.writer import LibraryLog
+from proof.verdict import DUPLICATED, LOST, REORDERED, sort_anomalies
 
 IDEMPOTENT = next(index for index, kind in enumerate(STREAM_KINDS) if kind.name == "idempotent")
 TARGET = ("t", 0)

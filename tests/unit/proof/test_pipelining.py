@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.proof.simulation.notebook import Attempt
-from penstock.proof.simulation.pipelining.batches import BACKOFF_MS, NO_ANSWER, Answer, Batch, Listener, Rules, Sending
-from penstock.proof.simulation.pipelining.java import JavaRules
-from penstock.proof.simulation.pipelining.librdkafka import LibrdkafkaRules
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.records import Record
 from penstock.testing.history import Outcome
+from proof.simulation.notebook import Attempt
+from proof.simulation.pipelining.batches import BACKOFF_MS, NO_ANSWER, Answer, Batch, Listener, Rules, Sending
+from proof.simulation.pipelining.java import JavaRules
+from proof.simulation.pipelining.librdkafka import LibrdkafkaRules
 
 ONE, OTHER = ("records", 0), ("records", 1)
 NODE = 1

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from penstock.core.listeners import Endpoint
-from penstock.proof.simulation.cluster.network import SILENCE_MS, Network, WireLink, host_of
-from penstock.proof.simulation.machine import End, Machine, alone
-from penstock.proof.simulation.notebook import Notebook
-from penstock.proof.simulation.plan import Mode
-from penstock.proof.simulation.world import World, owner_of
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from proof.simulation.cluster.network import SILENCE_MS, Network, WireLink, host_of
+from proof.simulation.machine import End, Machine, alone
+from proof.simulation.notebook import Notebook
+from proof.simulation.plan import Mode
+from proof.simulation.world import World, owner_of
 
 ONE, OTHER = 0, 1
 ASK = ApiVersionsRequest(client_software_name="test", client_software_version="1")

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.cluster.store.interface import SessionState, StoreError, StoreErrorKind
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
-from penstock.proof.simulation.cluster.store import SESSION_TIMEOUT_MS, SharedStoreLink
-from penstock.proof.simulation.virtual_loop import VirtualLoop
-from penstock.proof.simulation.world import World, owner_of
+from proof.simulation.cluster.store import SESSION_TIMEOUT_MS, SharedStoreLink
+from proof.simulation.virtual_loop import VirtualLoop
+from proof.simulation.world import World, owner_of
 
 NODE = "/here"
 A_TICK_MORE_MS = SESSION_TIMEOUT_MS + 600

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.proof.simulation.checks import judge_history
-from penstock.proof.simulation.notebook import Notebook
-from penstock.proof.simulation.plan import Mode
-from penstock.proof.simulation.topics import KEYED, RECORDS, build_record, name_record, name_value
-from penstock.proof.simulation.world import World
 from penstock.testing.history import Commit, Isolation, Outcome, Poll, Send
+from proof.simulation.checks import judge_history
+from proof.simulation.notebook import Notebook
+from proof.simulation.plan import Mode
+from proof.simulation.topics import KEYED, RECORDS, build_record, name_record, name_value
+from proof.simulation.world import World
 
 WRITER, TRANSACTIONAL, MEMBER, READER = 1, 2, 3, 4
 FIRST, SECOND, KEYS = (RECORDS, 0), (RECORDS, 1), (KEYED, 0)

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from penstock.broker.session import Settling
-from penstock.proof.simulation.virtual_loop import VirtualLoop, let_go
-from penstock.proof.simulation.world import World
+from proof.simulation.virtual_loop import VirtualLoop, let_go
+from proof.simulation.world import World
 
 
 class Stage:

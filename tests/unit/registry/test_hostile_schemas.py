@@ -30,6 +30,79 @@ def test_what_is_too_large_or_too_deep_is_refused(registry: Registry, text: str,
             operation("s", text, schema_type=schema_type)
 
 
+def chain_of_names(length: int, last: str = "int") -> str:
+    """Records that name each other before they are defined: the stored text has each within the one before."""
+    inner = [
+        {"type": "record", "name": f"R{n}", "fields": [{"name": "a", "type": f"R{n + 1}" if n < length else last}]}
+        for n in range(length, 0, -1)
+    ]
+    fields = [{"name": "a", "type": "R1"}, {"name": "b", "type": ["null", *inner]}]
+    return json.dumps({"type": "record", "name": "R0", "fields": fields})
+
+
+def chain_of_definitions(length: int) -> str:
+    definitions: dict[str, object] = {
+        f"d{n}": {"type": "object", "properties": {"a": {"$ref": f"#/definitions/d{n + 1}"}}} for n in range(length)
+    }
+    definitions[f"d{length}"] = {"type": "string"}
+    return json.dumps({"$ref": "#/definitions/d0", "definitions": definitions})
+
+
+CHOICES = json.dumps({"oneOf": [{"type": "object", "properties": {f"p{n}": {"const": n}}} for n in range(400)]})
+
+
+@pytest.mark.parametrize(
+    ("schema_type", "text", "reason"),
+    [
+        ("AVRO", chain_of_names(60), "nests more than 128 deep"),
+        ("JSON", chain_of_definitions(100), "nest types more than 64 deep"),
+        ("JSON", CHOICES, "cannot be compared within the limits"),
+    ],
+)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_first_version_is_refused_when_no_later_one_could_be_compared_with_it(
+    registry: Registry, schema_type: str, text: str, reason: str, normalize: bool
+) -> None:
+    with refused(42201, reason):
+        registry.register("s", text, schema_type=schema_type, normalize=normalize)
+    with refused(42201, reason):
+        registry.is_compatible("s", text, schema_type=schema_type)
+    plain = '"string"' if schema_type == "AVRO" else "{}"
+    assert registry.register("s", plain, schema_type=schema_type).version == 1
+    assert registry.is_compatible("s", plain, "latest", schema_type=schema_type)
+
+
+def test_schema_that_cannot_be_compared_is_taken_when_nothing_is_compared(registry: Registry) -> None:
+    registry.configure("s", compatibility="NONE")
+    assert registry.register("s", chain_of_definitions(100), schema_type="JSON").version == 1
+    with refused(42201, "nests more than 128 deep"):  # nobody could read the text that would be stored
+        registry.register("s", chain_of_names(60))
+
+
+def test_schema_is_refused_when_it_nests_too_deep_by_what_it_refers_to(registry: Registry) -> None:
+    def level(n: int) -> tuple[str, tuple[Reference, ...]]:
+        below = (Reference(f"L{n - 1}", f"l{n - 1}", 1),) if n else ()
+        return record("x", name=f"L{n}", types={"x": f"L{n - 1}"} if n else {}), below
+
+    levels = [level(n) for n in range(150)]
+    records = [imported(f"l{n}", 1, n + 1, text, *below) for n, (text, below) in enumerate(levels)]
+    registry.run(registry.log.write(records))
+    text, below = level(150)
+    with refused(42201, "nest types more than 128 deep"):
+        registry.register("s", text, references=below)
+    text, below = level(100)
+    assert registry.register("s", text, references=below).version == 1
+    assert registry.is_compatible("s", text, references=below)
+
+
+def test_deepest_text_that_can_be_written_is_compared_when_its_records_may_be_null(registry: Registry) -> None:
+    text = '"int"'
+    for n in range(31):
+        text = f'{{"type":"record","name":"R{n}","fields":[{{"name":"a","type":["null",{text}],"default":null}}]}}'
+    assert registry.register("s", text).version == 1
+    assert registry.is_compatible("s", text.replace('"int"', '"long"'), "latest")
+
+
 def imported(subject: str, version: int, schema_id: int, text: str, *references: Reference) -> LogRecord:
     stored = StoredSchema(subject, version, schema_id, content_of(SchemaType.AVRO, text, references))
     return LogRecord(encode_key(SchemaKey(subject, version)), encode_schema(stored))

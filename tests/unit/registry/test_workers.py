@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
 from penstock.registry.errors import RegistryError
-from penstock.registry.serving.working import Workers
+from penstock.registry.services.worker_threads import Workers
+from penstock.schemas.schema import InvalidSchemaError
 
 
 def test_work_is_refused_when_too_much_waits_and_taken_again_when_it_is_done() -> None:
@@ -27,3 +30,31 @@ def test_work_is_refused_when_too_much_waits_and_taken_again_when_it_is_done() -
         workers.close()
 
     asyncio.run(run())
+
+
+class Parsed:
+    """What a reader has made of a text when it refuses the rest."""
+
+
+def test_nothing_of_a_refused_schema_is_left_to_the_collector() -> None:
+    kept: list[weakref.ref[Parsed]] = []
+
+    def refuse() -> None:
+        parsed = Parsed()
+        kept.append(weakref.ref(parsed))
+        raise InvalidSchemaError("too deep")
+
+    async def use() -> None:
+        workers = Workers(threads=1)
+        with pytest.raises(RegistryError, match="too deep"):
+            await workers.run(refuse)
+        await workers.run(lambda: None)  # the thread has left the first work
+        workers.close()
+
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(use())
+        assert [each() for each in kept] == [None]
+    finally:
+        gc.enable()

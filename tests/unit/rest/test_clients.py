@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from penstock.client.batch_producer import NewRecord
 from penstock.client.brokers import Brokers
-from penstock.client.producing import NewRecord
 from penstock.rest.clients import CallerBrokers
 
 
@@ -19,7 +19,7 @@ def test_producer_ends_with_its_client_when_the_caller_is_gone() -> None:
         await brokers.close()
         with pytest.raises(OSError):  # of the client: it is closed
             await producer._batches.produce("t", 0, [NewRecord(None, b"x", (), None)])
-        assert type(brokers.apart()) is Brokers
+        assert type(brokers.dedicated()) is Brokers
         await brokers.close()
 
     asyncio.run(run())

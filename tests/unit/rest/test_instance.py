@@ -13,11 +13,11 @@ from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from penstock.rest.consumers.following import Following
+from penstock.rest.consumers.group_member import GroupMember
 from penstock.rest.consumers.instance import Instance
 from penstock.rest.consumers.positions import Positions
 from penstock.rest.consumers.settings import InstanceSettings, Reset
-from penstock.rest.consumers.subscription import Subscription
+from penstock.rest.consumers.subscription import InstanceSubscription
 from penstock.rest.errors import RestError
 from penstock.rest.formats.formats import Format
 
@@ -36,7 +36,7 @@ class FakeBrokers:
         self.open: set[FakeBrokers] = set()
         self._root = self
 
-    def apart(self) -> Self:
+    def dedicated(self) -> Self:
         other = type(self)(self.failure)
         other._root = self._root
         self._root.open.add(other)
@@ -86,12 +86,12 @@ def test_no_member_is_left_in_the_group_when_an_instance_is_deleted_while_it_sub
 def test_connections_do_not_pile_up_when_a_caller_without_rights_subscribes_again_and_again() -> None:
     async def run() -> None:
         brokers = FakeBrokers(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        following = Following("g", SETTINGS, cast("Brokers", brokers), Positions())
+        member = GroupMember("g", SETTINGS, cast("Brokers", brokers), Positions())
         for turn in range(1, 4):
-            following.join(Subscription(("t",)))
+            member.join(InstanceSubscription(("t",)))
             await settle()
-            assert (brokers.joins, brokers.open, type(following.failure)) == (turn, set(), ApiError)
-        await following.leave()
+            assert (brokers.joins, brokers.open, type(member.failure)) == (turn, set(), ApiError)
+        await member.leave()
 
     asyncio.run(run())
 
@@ -99,13 +99,13 @@ def test_connections_do_not_pile_up_when_a_caller_without_rights_subscribes_agai
 def test_offsets_are_committed_later_when_the_first_commit_fails() -> None:
     async def run() -> None:
         brokers, positions = FakeBrokers(OSError()), Positions()
-        following = Following("g", SETTINGS, cast("Brokers", brokers), positions)
-        following.take([PARTITION])
+        member = GroupMember("g", SETTINGS, cast("Brokers", brokers), positions)
+        member.take([PARTITION])
         positions.seek(PARTITION, 7)
-        await following.commit_given(following.as_member())
+        await member.commit_given(member.as_member())
         brokers.failure = None
-        await following.commit_given(following.as_member())
-        await following.commit_given(following.as_member())
+        await member.commit_given(member.as_member())
+        await member.commit_given(member.as_member())
         assert brokers.committed == [7]
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.fetching import FetchedRecord
+from penstock.client.partition_fetch import FetchedRecord
 from penstock.core.types import TopicPartition
 from penstock.rest.consumers.positions import Positions
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from penstock.runs.lifecycle import Action, Fact, decide_command, decide_fact, expiry_of, is_for, settle
-from penstock.runs.records import ENDED, Acknowledgement, Command, Outcome, State, Verb
+from penstock.runs.records import ENDED, Acknowledgement, Command, CommandOutcome, State, Verb
 
 S, V, A = State, Verb, Action
 WRITTEN = [state for state in State if state is not State.LOST]
@@ -16,32 +16,32 @@ WRITTEN = [state for state in State if state is not State.LOST]
 @pytest.mark.parametrize(
     ("state", "verb", "then", "outcome", "action"),
     [
-        (S.STARTING, V.PAUSE, S.PAUSING, Outcome.ACCEPTED, A.HOLD),
-        (S.RUNNING, V.PAUSE, S.PAUSING, Outcome.ACCEPTED, A.HOLD),
-        (S.PAUSING, V.PAUSE, S.PAUSING, Outcome.ACCEPTED, None),
-        (S.PAUSED, V.PAUSE, S.PAUSED, Outcome.DONE, None),
-        (S.RESTARTING, V.PAUSE, S.RESTARTING, Outcome.REFUSED, None),
-        (S.STOPPING, V.PAUSE, S.STOPPING, Outcome.REFUSED, None),
-        (S.RUNNING, V.RESUME, S.RUNNING, Outcome.DONE, None),
-        (S.PAUSING, V.RESUME, S.RUNNING, Outcome.DONE, A.RELEASE),
-        (S.PAUSED, V.RESUME, S.RUNNING, Outcome.DONE, A.RELEASE),
-        (S.STOPPING, V.RESUME, S.STOPPING, Outcome.REFUSED, None),
-        (S.STARTING, V.STOP, S.STOPPING, Outcome.ACCEPTED, A.STOP),
-        (S.RUNNING, V.STOP, S.STOPPING, Outcome.ACCEPTED, A.STOP),
-        (S.PAUSED, V.STOP, S.STOPPING, Outcome.ACCEPTED, A.STOP),
-        (S.RESTARTING, V.STOP, S.STOPPING, Outcome.ACCEPTED, A.STOP),
-        (S.STOPPING, V.STOP, S.STOPPING, Outcome.ACCEPTED, None),
-        (S.STOPPED, V.STOP, S.STOPPED, Outcome.DONE, None),
-        (S.FAILED, V.STOP, S.FAILED, Outcome.REFUSED, None),
-        (S.STARTING, V.RESTART, S.STARTING, Outcome.REFUSED, None),
-        (S.RUNNING, V.RESTART, S.RESTARTING, Outcome.ACCEPTED, A.RESTART),
-        (S.PAUSED, V.RESTART, S.RESTARTING, Outcome.ACCEPTED, A.RESTART),
-        (S.RESTARTING, V.RESTART, S.RESTARTING, Outcome.ACCEPTED, None),
-        (S.STOPPED, V.RESTART, S.STOPPED, Outcome.REFUSED, None),
+        (S.STARTING, V.PAUSE, S.PAUSING, CommandOutcome.ACCEPTED, A.HOLD),
+        (S.RUNNING, V.PAUSE, S.PAUSING, CommandOutcome.ACCEPTED, A.HOLD),
+        (S.PAUSING, V.PAUSE, S.PAUSING, CommandOutcome.ACCEPTED, None),
+        (S.PAUSED, V.PAUSE, S.PAUSED, CommandOutcome.DONE, None),
+        (S.RESTARTING, V.PAUSE, S.RESTARTING, CommandOutcome.REFUSED, None),
+        (S.STOPPING, V.PAUSE, S.STOPPING, CommandOutcome.REFUSED, None),
+        (S.RUNNING, V.RESUME, S.RUNNING, CommandOutcome.DONE, None),
+        (S.PAUSING, V.RESUME, S.RUNNING, CommandOutcome.DONE, A.RELEASE),
+        (S.PAUSED, V.RESUME, S.RUNNING, CommandOutcome.DONE, A.RELEASE),
+        (S.STOPPING, V.RESUME, S.STOPPING, CommandOutcome.REFUSED, None),
+        (S.STARTING, V.STOP, S.STOPPING, CommandOutcome.ACCEPTED, A.STOP),
+        (S.RUNNING, V.STOP, S.STOPPING, CommandOutcome.ACCEPTED, A.STOP),
+        (S.PAUSED, V.STOP, S.STOPPING, CommandOutcome.ACCEPTED, A.STOP),
+        (S.RESTARTING, V.STOP, S.STOPPING, CommandOutcome.ACCEPTED, A.STOP),
+        (S.STOPPING, V.STOP, S.STOPPING, CommandOutcome.ACCEPTED, None),
+        (S.STOPPED, V.STOP, S.STOPPED, CommandOutcome.DONE, None),
+        (S.FAILED, V.STOP, S.FAILED, CommandOutcome.REFUSED, None),
+        (S.STARTING, V.RESTART, S.STARTING, CommandOutcome.REFUSED, None),
+        (S.RUNNING, V.RESTART, S.RESTARTING, CommandOutcome.ACCEPTED, A.RESTART),
+        (S.PAUSED, V.RESTART, S.RESTARTING, CommandOutcome.ACCEPTED, A.RESTART),
+        (S.RESTARTING, V.RESTART, S.RESTARTING, CommandOutcome.ACCEPTED, None),
+        (S.STOPPED, V.RESTART, S.STOPPED, CommandOutcome.REFUSED, None),
     ],
 )
 def test_command_is_decided_by_the_state(
-    state: State, verb: Verb, then: State, outcome: Outcome, action: Action | None
+    state: State, verb: Verb, then: State, outcome: CommandOutcome, action: Action | None
 ) -> None:
     decision = decide_command(state, verb)
     assert (decision.state, decision.outcome, decision.action) == (then, outcome, action)
@@ -77,28 +77,28 @@ def test_the_same_command_changes_nothing_more_when_it_is_given_twice_in_a_row()
         first = decide_command(state, verb)
         second = decide_command(first.state, verb)
         assert second.state is first.state
-        assert second.action is None or first.outcome is Outcome.REFUSED
+        assert second.action is None or first.outcome is CommandOutcome.REFUSED
 
 
-def acknowledged(verb: Verb, outcome: Outcome = Outcome.ACCEPTED) -> Acknowledgement:
+def acknowledged(verb: Verb, outcome: CommandOutcome = CommandOutcome.ACCEPTED) -> Acknowledgement:
     return Acknowledgement("c1", verb, outcome, "it finishes the batch under way", "somebody", 1)
 
 
 @pytest.mark.parametrize(
     ("verb", "state", "outcome"),
     [
-        (V.PAUSE, S.PAUSING, Outcome.ACCEPTED),
-        (V.PAUSE, S.PAUSED, Outcome.DONE),
-        (V.PAUSE, S.RUNNING, Outcome.OVERTAKEN),
-        (V.PAUSE, S.STOPPING, Outcome.OVERTAKEN),
-        (V.STOP, S.STOPPED, Outcome.DONE),
-        (V.STOP, S.FAILED, Outcome.OVERTAKEN),
-        (V.RESTART, S.RUNNING, Outcome.DONE),
-        (V.RESTART, S.FAILED, Outcome.OVERTAKEN),
+        (V.PAUSE, S.PAUSING, CommandOutcome.ACCEPTED),
+        (V.PAUSE, S.PAUSED, CommandOutcome.DONE),
+        (V.PAUSE, S.RUNNING, CommandOutcome.OVERTAKEN),
+        (V.PAUSE, S.STOPPING, CommandOutcome.OVERTAKEN),
+        (V.STOP, S.STOPPED, CommandOutcome.DONE),
+        (V.STOP, S.FAILED, CommandOutcome.OVERTAKEN),
+        (V.RESTART, S.RUNNING, CommandOutcome.DONE),
+        (V.RESTART, S.FAILED, CommandOutcome.OVERTAKEN),
     ],
 )
 def test_accepted_command_is_settled_when_the_run_arrives_or_goes_elsewhere(
-    verb: Verb, state: State, outcome: Outcome
+    verb: Verb, state: State, outcome: CommandOutcome
 ) -> None:
     (settled,) = settle([acknowledged(verb)], state, "the disk is full", 9)
     assert settled.outcome is outcome
@@ -106,7 +106,7 @@ def test_accepted_command_is_settled_when_the_run_arrives_or_goes_elsewhere(
 
 
 def test_answer_stays_when_it_was_final() -> None:
-    final = acknowledged(V.PAUSE, Outcome.REFUSED)
+    final = acknowledged(V.PAUSE, CommandOutcome.REFUSED)
     assert settle([final], S.PAUSED, "", 9) == (final,)
 
 

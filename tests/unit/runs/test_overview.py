@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.runs.overview import ENDED_KEPT, ENDED_KEPT_MS, LOST_KEPT_MS, Overview, plan_forgetting
 from penstock.runs.rates import WINDOW_MS, RateWindow
-from penstock.runs.records import Graph, Node, RunRecord, State, encode_graph, encode_run, key_of
+from penstock.runs.records import Graph, GraphNode, RunRecord, State, encode_graph, encode_run, key_of
 
 NOW_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -75,7 +75,7 @@ def test_time_is_the_newest_records_when_the_readers_clock_is_behind() -> None:
 
 def test_graph_and_run_go_when_they_are_given_tombstones() -> None:
     overview = Overview()
-    graph = Graph("r", (Node("a", "source", "topic a"),), ())
+    graph = Graph("r", (GraphNode("a", "source", "topic a"),), ())
     take(overview, "r", NOW_MS)
     overview.take(key_of(graph), encode_graph(graph), NOW_MS, True)
     take(overview, "r", NOW_MS)

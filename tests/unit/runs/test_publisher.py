@@ -13,9 +13,9 @@ from penstock.runs.overview import Overview
 from penstock.runs.publisher import HEARTBEAT_MS, Identity, RunPublisher, new_run_id
 from penstock.runs.records import (
     Command,
+    CommandOutcome,
     Graph,
-    Node,
-    Outcome,
+    GraphNode,
     PartFigures,
     RunRecord,
     State,
@@ -110,7 +110,7 @@ def test_record_is_sent_with_every_heartbeat_and_at_once_after_a_change(seen: Se
 
 
 def test_graph_is_sent_anew_when_the_run_draws_another(seen: Seen) -> None:
-    drawn = Graph("jobs-1", (Node("0", "step", "from_registry(orders-value, version 2)", ""),), ())
+    drawn = Graph("jobs-1", (GraphNode("0", "step", "from_registry(orders-value, version 2)", ""),), ())
     for graph in (seen.graph, seen.graph, drawn, drawn):
         seen.publisher.draw(graph)
         seen.publisher.turn(0)
@@ -127,7 +127,7 @@ def test_command_is_refused_with_the_reason_when_the_run_never_obeys_it() -> Non
         assert decision is not None
         assert (decision.state, decision.outcome, decision.text) == (
             State.RUNNING,
-            Outcome.REFUSED,
+            CommandOutcome.REFUSED,
             "it cannot be held",
         )
     assert status.view.state is State.RUNNING
@@ -136,11 +136,14 @@ def test_command_is_refused_with_the_reason_when_the_run_never_obeys_it() -> Non
 def test_command_is_acknowledged_when_accepted_and_when_done(seen: Seen) -> None:
     seen.status.note(Fact.STARTED)
     record = seen.command(Verb.PAUSE)
-    assert (record.state, [each.outcome for each in record.acknowledgements]) == (State.PAUSING, [Outcome.ACCEPTED])
+    assert (record.state, [each.outcome for each in record.acknowledgements]) == (
+        State.PAUSING,
+        [CommandOutcome.ACCEPTED],
+    )
     seen.status.note(Fact.RESTED)
     seen.publisher.turn(0)
     record = seen.link.records[-1]
-    assert (record.state, [each.outcome for each in record.acknowledgements]) == (State.PAUSED, [Outcome.DONE])
+    assert (record.state, [each.outcome for each in record.acknowledgements]) == (State.PAUSED, [CommandOutcome.DONE])
     assert seen.done == [Action.HOLD]
 
 
@@ -152,14 +155,14 @@ def test_command_is_obeyed_once_when_it_is_delivered_twice(seen: Seen) -> None:
     assert record.state is State.RUNNING
     assert seen.done == [Action.HOLD, Action.RELEASE]
     assert [each.command for each in record.acknowledgements] == ["c1", "c2"]
-    assert [each.outcome for each in record.acknowledgements] == [Outcome.OVERTAKEN, Outcome.DONE]
+    assert [each.outcome for each in record.acknowledgements] == [CommandOutcome.OVERTAKEN, CommandOutcome.DONE]
 
 
 def test_command_is_answered_and_not_obeyed_when_it_comes_too_late(seen: Seen) -> None:
     seen.status.note(Fact.STARTED)
     record = seen.command(Verb.STOP, age_ms=61_000)
     assert record.state is State.RUNNING
-    assert [each.outcome for each in record.acknowledgements] == [Outcome.EXPIRED]
+    assert [each.outcome for each in record.acknowledgements] == [CommandOutcome.EXPIRED]
     assert seen.done == []
 
 

@@ -15,11 +15,11 @@ from penstock.runs.records import (
     MAX_TEXT,
     Acknowledgement,
     Command,
+    CommandOutcome,
     Forgotten,
     Graph,
+    GraphNode,
     Ignored,
-    Node,
-    Outcome,
     PartFigures,
     RunRecord,
     State,
@@ -51,9 +51,9 @@ RECORD = RunRecord(
     lag=4,
     parts=(PartFigures("main", 17, 800, 100, 90, 4, "2026-01-01", {"lake": 90}),),
     error="ä",
-    acknowledgements=(Acknowledgement("c1", Verb.PAUSE, Outcome.DONE, "ok", "me@h2", 5),),
+    acknowledgements=(Acknowledgement("c1", Verb.PAUSE, CommandOutcome.DONE, "ok", "me@h2", 5),),
 )
-GRAPH = Graph("jobs-1", (Node("a", "source", "topic a"), Node("b", "sink", "lake", "main")), (("a", "b"),))
+GRAPH = Graph("jobs-1", (GraphNode("a", "source", "topic a"), GraphNode("b", "sink", "lake", "main")), (("a", "b"),))
 COMMAND = Command("c1", Verb.STOP, "jobs-1", "pipeline", "jobs", "me@h2", 5, 60_000)
 
 
@@ -119,7 +119,7 @@ def test_record_stays_small_when_a_run_has_much_to_say() -> None:
     decoded = decode_run_record(b"jobs-1", encode_run(long))
     assert isinstance(decoded, RunRecord)
     assert len(decoded.error) == MAX_TEXT
-    nodes = tuple(Node(str(number), "step", "y" * 10_000) for number in range(1000))
+    nodes = tuple(GraphNode(str(number), "step", "y" * 10_000) for number in range(1000))
     drawn = Graph("jobs-1", nodes, tuple((str(number), str(number + 1)) for number in range(999)))
     value = encode_graph(drawn)
     graph = decode_run_record(b"jobs-1/graph", value)

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client.registry import NewSchema
 from penstock.serdes.codec import Codec
-from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.compilation import CodecOptions, compile_codec
 from penstock.serdes.errors import PayloadError, TooLargeError, UnusableSchemaError
 
 TREE = {

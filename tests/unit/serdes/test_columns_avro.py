@@ -16,9 +16,9 @@ import pytest
 from penstock.schemas.avro.schema import AvroSchema
 from penstock.schemas.parsing import parse
 from penstock.schemas.schema import SchemaType
+from penstock.serdes.columns.avro.column_types import arrow_type
 from penstock.serdes.columns.avro.decoder import AvroColumns
-from penstock.serdes.columns.avro.making import arrow_type
-from penstock.serdes.columns.avro.projecting import Resolution
+from penstock.serdes.columns.avro.projection import Resolution
 from penstock.serdes.columns.decoding import ColumnDecoder, decode_batch
 from penstock.serdes.columns.payloads import SchemaKey
 from penstock.serdes.errors import TooManyRowsError, UnusableSchemaError

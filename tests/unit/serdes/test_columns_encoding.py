@@ -14,7 +14,7 @@ import pytest
 
 from penstock.schemas.parsing import parse
 from penstock.schemas.schema import SchemaType
-from penstock.serdes.columns.encoding.opening import open_encoding
+from penstock.serdes.columns.encoding.open_encoding import open_encoding
 from penstock.serdes.columns.encoding.rows import ColumnEncoder
 from penstock.serdes.errors import UnusableSchemaError
 

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.registry import NewSchema, ReferencedSchema
 from penstock.serdes.codec import Codec
-from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.compilation import CodecOptions, compile_codec
 from penstock.serdes.errors import ChoiceError, FramingError, PayloadError, UnusableSchemaError
 from penstock.serdes.framing import write_indexes
 

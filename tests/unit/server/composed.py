@@ -12,7 +12,7 @@ from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import BrokerMetrics
 from penstock.protocol.errors import ErrorCode
-from penstock.server.assembling import Surroundings
+from penstock.server.assembly import Surroundings
 from penstock.server.broker_server import BrokerServer
 from penstock.testing.disks.memory import MemoryFiles
 

@@ -8,18 +8,18 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.security.quotas.entities import IP, Quota
 from penstock.security.quotas.rates import Windows
 from penstock.server.descriptors import share_descriptors
-from penstock.server.limiting import connection_bounds, parse_overrides
-from penstock.server.net.admission import Admission, ConnectionBounds, Verdict
+from penstock.server.limits import connection_bounds, parse_overrides
+from penstock.server.net.admission import Admission, AdmissionVerdict, ConnectionBounds
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 CLIENTS, BROKERS = "CLIENTS", "BROKERS"
 ADDRESS_WINDOWS = Windows(burst_count=10)
-SERVED, REFUSED = Verdict(), Verdict(is_refused=True)
+SERVED, REFUSED = AdmissionVerdict(), AdmissionVerdict(is_refused=True)
 
 
 def admit(
     admission: Admission, count: int, listener: str = CLIENTS, address: str = HERE, at_ms: int = 0
-) -> list[Verdict]:
+) -> list[AdmissionVerdict]:
     return [admission.admit(listener, address, at_ms) for _ in range(count)]
 
 
@@ -58,7 +58,7 @@ class TestRates:
         admission = Admission(ConnectionBounds(windows=ADDRESS_WINDOWS))
         admission.limit_addresses([Quota({IP: HERE}, {"connection_creation_rate": 1.0})])
         assert admit(admission, 10) == [SERVED] * 10
-        assert admit(admission, 5) == [Verdict(wait_ms=1_000, is_closed_then=True)] * 5
+        assert admit(admission, 5) == [AdmissionVerdict(wait_ms=1_000, is_closed_then=True)] * 5
         assert admit(admission, 50, address=THERE) == [SERVED] * 50
         assert admit(admission, 10, at_ms=11_000) == [SERVED] * 10
 
@@ -86,7 +86,7 @@ class TestRates:
         admission = Admission(ConnectionBounds(max_creation_rate=10))
         verdicts = admit(admission, 1_000)
         assert verdicts.count(REFUSED) == 1_000 - 110 - 300
-        assert admit(admission, 1, at_ms=1_000) == [Verdict(wait_ms=29_100)]
+        assert admit(admission, 1, at_ms=1_000) == [AdmissionVerdict(wait_ms=29_100)]
 
     def test_brokers_do_not_wait_behind_clients(self) -> None:
         admission = Admission(ConnectionBounds(max_creation_rate=1, protected_listener=BROKERS))

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from penstock.cluster.decisions.adoption import AdoptionError
-from penstock.cluster.decisions.decision import NewTopic
+from penstock.cluster.decisions.decision import NewTopic, TopicSelector
 from penstock.cluster.decisions.security.users import Upsertion, scram_users
-from penstock.cluster.loading import load_image
+from penstock.cluster.image import settings_with_tags
+from penstock.cluster.image_loader import load_image
 from penstock.cluster.login_secret import read_login_secret
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import security_nodes, znodes
@@ -21,12 +22,13 @@ from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.cluster.store.sqlite import SqliteStore
 from penstock.core.clock import SystemClock
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.keys.authorization import TAGS_KEY
 from penstock.core.metrics.cluster_counters import StoreMetrics
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import DirectoryIdentity, decode_meta_properties, encode_meta_properties
 from penstock.security.sasl.scram import MIN_ITERATIONS, SHA_512
-from penstock.server.adoption import Adopted, Adoption, Step
+from penstock.server.adoption import Adopted, Adoption, AdoptionStep
 from penstock.server.broker_server import BrokerServer
 from penstock.server.offline_passwords import write_passwords
 from penstock.server.stores import ADOPTED_FILE, METADATA_FILE, open_store
@@ -68,12 +70,12 @@ class Scene:
         return metadata.image.cluster_id
 
     def adoption(
-        self, until: Step | None = None, node_id: int | None = None, steps: list[Step] | None = None
+        self, until: AdoptionStep | None = None, node_id: int | None = None, steps: list[AdoptionStep] | None = None
     ) -> Coroutine[Any, Any, Adopted]:
         async def open_cluster() -> Store:
             return self.cluster()
 
-        def reached(step: Step) -> None:
+        def reached(step: AdoptionStep) -> None:
             if steps is not None:
                 steps.append(step)
             if step is until:
@@ -103,20 +105,20 @@ def played(test: Callable[[Scene], Coroutine[Any, Any, None]], tmp_path: Path) -
     asyncio.run(test(Scene(tmp_path / "data")))
 
 
-@pytest.mark.parametrize("step", Step)
+@pytest.mark.parametrize("step", AdoptionStep)
 @pytest.mark.parametrize("node_id", [1, 7])
-def test_adoption_goes_on_when_it_was_stopped_after_any_step(tmp_path: Path, step: Step, node_id: int) -> None:
+def test_adoption_goes_on_when_it_was_stopped_after_any_step(tmp_path: Path, step: AdoptionStep, node_id: int) -> None:
     async def test(scene: Scene) -> None:
         cluster_id = await scene.live_alone()
         with pytest.raises(KilledError):
             await scene.adoption(step, node_id)
-        if step is Step.CHECKED:
+        if step is AdoptionStep.CHECKED:
             await (await scene.start()).stop()  # nothing has begun
         else:
             with pytest.raises(LogDirectoryError, match=r"adopt|belongs to a cluster"):
                 await scene.start()
-        adopted = await scene.adoption(node_id=None if step is not Step.CHECKED else node_id)
-        assert adopted == Adopted(cluster_id, node_id, 2, 12, was_finished=step is Step.FINISHED)
+        adopted = await scene.adoption(node_id=None if step is not AdoptionStep.CHECKED else node_id)
+        assert adopted == Adopted(cluster_id, node_id, 2, 12, was_finished=step is AdoptionStep.FINISHED)
         assert scene.identity() == (node_id, cluster_id)
         assert await scene.served(node_id) == {"orders", "b"}
         with pytest.raises(LogDirectoryError, match="belongs to a cluster"):
@@ -162,8 +164,8 @@ def test_cluster_that_runs_takes_the_node_in_under_its_own_id_when_nothing_colli
     played(test, tmp_path)
 
 
-@pytest.mark.parametrize("step", [None, Step.MARKED, Step.FOUNDED, Step.PRODUCER_IDS])
-def test_node_goes_on_alone_when_its_adoption_is_refused(tmp_path: Path, step: Step | None) -> None:
+@pytest.mark.parametrize("step", [None, AdoptionStep.MARKED, AdoptionStep.FOUNDED, AdoptionStep.PRODUCER_IDS])
+def test_node_goes_on_alone_when_its_adoption_is_refused(tmp_path: Path, step: AdoptionStep | None) -> None:
     async def test(scene: Scene) -> None:
         await scene.live_alone()
         if step is not None:
@@ -234,10 +236,27 @@ def test_every_node_of_a_store_is_known_when_the_node_is_adopted(tmp_path: Path)
         for path in (*znodes.PERSISTENT_PATHS, *security_nodes.ROOTS, znodes.LOGIN_SECRET):
             await own.ensure_path(path)
         await own.close()
-        steps: list[Step] = []
+        steps: list[AdoptionStep] = []
         await scene.adoption(steps=steps)
-        assert steps == list(Step)
+        assert steps == list(AdoptionStep)
         assert (scene.path / ADOPTED_FILE).exists()
+
+    played(test, tmp_path)
+
+
+def test_tags_of_a_deleted_topic_come_along_when_the_node_is_adopted(tmp_path: Path) -> None:
+    """The node was refused as that of a later version."""
+
+    async def test(scene: Scene) -> None:
+        await scene.live_alone()
+        server = await scene.start()
+        metadata = server.broker.metadata
+        await metadata.create_topics([NewTopic("people", 1, 1, configs=((TAGS_KEY, "pii"),))])
+        await metadata.delete_topics([TopicSelector(name="people")])
+        await server.stop()
+        await scene.adoption()
+        image = await load_image(scene.cluster())
+        assert settings_with_tags(image, "people") == {TAGS_KEY: "pii"}
 
     played(test, tmp_path)
 

@@ -12,7 +12,6 @@ import pytest
 
 from penstock.broker.apis import APIS
 from penstock.core.config.types import ConfigError
-from penstock.proof.logins.broker import PASSWORD, USER, LoginBroker, running
 from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_request_header
 from penstock.protocol.message import Message
@@ -20,20 +19,21 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.server.net import limits
 from penstock.server.net.connection import Connection
 from penstock.testing.transports import FakeTransport
-from tests.unit.broker.harness import until
+from proof.logins.broker import PASSWORD, USER, LoginBroker, running
 from tests.unit.server.composed import Ground
 from tests.unit.server.harness import frame
+from tests.waiting import until
 
 MOST = 2**31 - 1
 GET_TELEMETRY, PUSH_TELEMETRY = 71, 72
 
 
 class Trail:
-    kinds = frozenset({Kind.LOGIN})
+    kinds = frozenset({AuditKind.LOGIN})
     refuses = False
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from tests.unit.server.harness import (
     echo,
     frame,
     in_loop,
-    turns,
 )
+from tests.waiting import turns
 
 
 class TestPressure:

@@ -8,13 +8,12 @@ from pathlib import Path
 
 from penstock.broker.session import Reply, Session
 from penstock.core.metrics.counters import SocketMetrics
-from penstock.proof.logins.broker import PASSWORD, USER, running
 from penstock.protocol.codec import encode
 from penstock.protocol.framing import encode_request_header
 from penstock.protocol.message import Buffer
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.security.sasl.exchange import Login
 from penstock.security.sasl.login_state import LoginState
 from penstock.server.net import limits
@@ -22,6 +21,7 @@ from penstock.server.net.connection import Connection
 from penstock.server.net.listener import ConnectionLimits, TcpListener
 from penstock.testing.clock import ManualClock
 from penstock.testing.transports import FakeTransport
+from proof.logins.broker import PASSWORD, USER, running
 from tests.unit.server.harness import frame
 
 TIMEOUT_MS = 30_000
@@ -209,7 +209,7 @@ async def test_oldest_are_closed_when_more_encrypted_connections_wait_for_a_logi
 
 
 class Trail:
-    kinds = frozenset({Kind.LOGIN})
+    kinds = frozenset({AuditKind.LOGIN})
     refuses = False
 
     def __init__(self) -> None:

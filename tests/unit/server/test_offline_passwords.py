@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from penstock.cluster.decisions.security.users import Upsertion, scram_users
+from penstock.cluster.image_loader import Loaded, load
 from penstock.cluster.levels import FIRST_LEVEL, SECURITY_LEVEL, SNAPSHOT_LEVEL, LevelRange
-from penstock.cluster.loading import Loaded, load
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store import security_nodes
 from penstock.cluster.store.sqlite import SqliteStore
-from penstock.cluster.store.walking import walk
+from penstock.cluster.store.tree_walk import walk
 from penstock.core.clock import SystemClock
 from penstock.protocol.errors import ApiError
 from penstock.security.sasl.scram import MIN_ITERATIONS, SHA_256, SHA_512
 from penstock.server.offline_passwords import write_passwords
 from penstock.server.stores import METADATA_FILE
-from tests.unit.cluster.brokers import eventually
 from tests.unit.cluster.harness import ENDPOINTS, FixedClock, config
+from tests.waiting import eventually
 
 LEVELS = [SECURITY_LEVEL, SNAPSHOT_LEVEL]
 

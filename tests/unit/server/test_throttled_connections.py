@@ -9,7 +9,9 @@ import pytest
 from penstock.broker.session import Outcome, Settling, Throttled
 from penstock.server.net import limits
 from penstock.server.net.backlog import Backlog
-from tests.unit.server.harness import FakeListener, Wire, echo, frame, in_loop, turns
+from tests.own_time import pass_time, run_in_own_time
+from tests.unit.server.harness import FakeListener, Wire, echo, frame, in_loop
+from tests.waiting import turns
 
 THROTTLE_MS = 30
 PING = frame(b"ping")
@@ -20,7 +22,7 @@ def throttled(payload: bytes) -> Outcome:
 
 
 async def unmuted() -> None:
-    await asyncio.sleep(2 * THROTTLE_MS / 1000)
+    await pass_time(2 * THROTTLE_MS / 1000)
 
 
 class TestMuting:
@@ -37,7 +39,7 @@ class TestMuting:
             transport.receive(PING)
             assert bytes(transport.sent) == PING * 2
 
-        in_loop(scenario)
+        run_in_own_time(scenario())
 
     def test_requests_behind_a_throttled_one_wait(self, wire: Wire) -> None:
         async def scenario() -> None:
@@ -50,7 +52,7 @@ class TestMuting:
             await unmuted()
             assert listener.frames == [b"before", b"ping", b"behind"]
 
-        in_loop(scenario)
+        run_in_own_time(scenario())
 
     def test_request_without_a_reply_mutes_as_well(self, wire: Wire) -> None:
         async def scenario() -> None:
@@ -60,7 +62,7 @@ class TestMuting:
             await unmuted()
             assert not transport.is_reading_paused()
 
-        in_loop(scenario)
+        run_in_own_time(scenario())
 
     def test_reply_that_was_waited_for_mutes(self, wire: Wire) -> None:
         async def scenario() -> None:
@@ -73,7 +75,7 @@ class TestMuting:
             await unmuted()
             assert not transport.is_reading_paused()
 
-        in_loop(scenario)
+        run_in_own_time(scenario())
 
     def test_nothing_is_left_behind_when_a_muted_connection_ends(self, wire: Wire) -> None:
         async def scenario() -> None:
@@ -85,7 +87,7 @@ class TestMuting:
             await unmuted()
             assert len(listener.frames) == 1
 
-        in_loop(scenario)
+        run_in_own_time(scenario())
 
 
 LARGE = bytes(limits.RECEIVE_BUFFER_SIZE * 3)

@@ -13,7 +13,7 @@ import pytest
 from penstock.broker.auditing.trail import AuditTrail
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.metrics.counters import AuditMetrics
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.security.certificates.directory import CertificateDirectory
 from penstock.security.tls.contexts import ServerTls, load_server
 from penstock.security.tls.der import DerError
@@ -26,7 +26,7 @@ NAMES = ("alice", "bob")
 
 
 class Trail:
-    kinds = frozenset({Kind.LOGIN})
+    kinds = frozenset({AuditKind.LOGIN})
 
     def __init__(self, *, refuses: bool = False) -> None:
         self.refuses = refuses
@@ -149,7 +149,7 @@ async def test_handshakes_are_told_of_when_they_fail_and_when_a_certificate_name
         (False, "", "10.0.0.1", "no TLS handshake: certificate: peer did not return a certificate"),
         (False, "", "10.0.0.1", "no TLS handshake: plain text"),
     ]
-    assert {(event.kind, event.what) for event in trail.events} == {(Kind.LOGIN, "TlsHandshake")}
+    assert {(event.kind, event.what) for event in trail.events} == {(AuditKind.LOGIN, "TlsHandshake")}
     for transport in (plain, *(client.transport for client in clients)):
         transport.lose()
 
@@ -179,6 +179,6 @@ async def test_flood_of_failed_handshakes_is_a_few_events_when_it_comes_from_one
         for _ in range(5):  # turns of the loop, until the step is made
             await asyncio.sleep(0)
         transport.lose()
-    assert metrics.events == Counter({Kind.LOGIN: 1_000})
+    assert metrics.events == Counter({AuditKind.LOGIN: 1_000})
     assert len(trail._early) == 2, "the first of each kind; the others are counted, and told when the minute is over"
     assert len(trail._merging) == 2

@@ -22,6 +22,7 @@ from penstock.protocol.framing import encode_request_header
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.server.monitoring.watchdog import Culprit, SchedStat, Watchdog, describe
+from tests.waiting import until
 
 
 class Loop(asyncio.AbstractEventLoop):
@@ -147,10 +148,7 @@ def test_nothing_of_a_request_stays_when_the_watchdog_has_seen_it_hold_the_loop(
         watchdog.start()
         try:
             held = hold_the_loop(watchdog)
-            for _ in range(200):  # the thread may be looking just now
-                if held() is None:
-                    break
-                await asyncio.sleep(0.005)
+            await until(lambda: held() is None)  # the thread may be looking just now
             assert held() is None
         finally:
             watchdog.stop()

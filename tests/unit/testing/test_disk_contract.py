@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from penstock.log.storage.files import Files
-from penstock.proof.disk.plans import PlannedFiles
-from penstock.testing.disks.failing import FaultyFiles
+from penstock.testing.disks.faulty_files import FaultyFiles
 from penstock.testing.disks.memory import MemoryFiles
 from penstock.testing.disks.power_cut import PowerCutFiles
+from proof.disk.plans import PlannedFiles
 
 DISKS: dict[str, Callable[[], Files]] = {
     "real": Files,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from penstock.proof.fleet.values import read_value
-from penstock.proof.frame import main
-from penstock.proof.history.run import HistoryRunReport, check_file
-from penstock.proof.kinds import KINDS
-from penstock.proof.recorder import Recorder, group_polls
+from penstock.testing.fleet.recorder import Recorder, group_polls
+from penstock.testing.fleet.values import read_value
 from penstock.testing.history import (
     Assign,
     Isolation,
@@ -23,6 +21,10 @@ from penstock.testing.history import (
     read_history,
     write_history,
 )
+from penstock.testing.history.__main__ import main as history_main
+from penstock.testing.history.run import HistoryRunReport, check_file
+from proof.frame import main
+from proof.kinds import KINDS
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -72,15 +74,30 @@ def test_error_names_the_line_when_a_file_is_not_a_history(tmp_path: Path, line:
         read_history(path)
 
 
+COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "of the rounds": lambda arguments: main(KINDS, ["history", *arguments]),
+    "of the package": history_main,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_command_fails_and_names_the_anomaly_when_a_saved_history_has_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = [Operation(1, Outcome.OK, (Send("t", 0, 1, 5), Send("t", 0, 2, 4)))]
     write_history(tmp_path / "h", history)
-    assert main(KINDS, ["history", "--check", str(tmp_path / "h")]) == 1
+    assert COMMANDS[command](["--check", str(tmp_path / "h")]) == 1
     anomaly, line = capsys.readouterr().out.splitlines()
     assert anomaly == "int-nonmonotonic-send: t-0: process 1 sent 2 to offset 4 after offset 5"
     assert line == f"history: 1 operations, 2 records sent, 0 polled: 1 int-nonmonotonic-send; first: {anomaly}"
+
+
+def test_command_says_what_is_wrong_when_a_file_is_not_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "h").write_text("nothing\n")
+    assert history_main(["--check", str(tmp_path / "h")]) == 2
+    assert "line 1: not an operation" in capsys.readouterr().err
 
 
 def test_run_is_not_sound_when_it_had_a_problem(tmp_path: Path) -> None:

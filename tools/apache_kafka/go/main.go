@@ -1,9 +1,11 @@
-// What Go applications do first, with the client at its defaults, again and again until standard input ends: make a
-// topic, read in a new group, write in a first transaction, and write in transactions that go on. A line for each time
-// that one is done, "done=name=milliseconds", and for each error, "error=name=kind".
+// What Go applications do first, with the client at its defaults, again and again: make a topic, read in a new group,
+// write in a first transaction, and write in transactions that go on. They begin on a line of standard input, which is
+// asked for by the line "ready", and end when standard input does. A line for each time that one is done,
+// "done=name=milliseconds", and for each error, "error=name=kind".
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +25,7 @@ import (
 const (
 	patience = 60 * time.Second
 	retry    = 100 * time.Millisecond
-	pause    = 50 * time.Millisecond
+	pause    = 500 * time.Millisecond
 	replicas = 3
 )
 
@@ -39,6 +41,14 @@ type applications struct {
 
 func main() {
 	all := applications{os.Args[1], os.Args[2], os.Args[3]}
+	if err := all.warmUp(); err != nil {
+		panic(err)
+	}
+	fmt.Println("ready")
+	input := bufio.NewReader(os.Stdin)
+	if _, err := input.ReadString('\n'); err != nil {
+		return
+	}
 	writer := &steadyWriter{of: all}
 	var running sync.WaitGroup
 	for name, attempt := range map[string]func(context.Context) error{
@@ -49,9 +59,27 @@ func main() {
 	} {
 		running.Go(func() { repeat(name, attempt) })
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // nothing is told but the end
+	_, _ = io.Copy(io.Discard, input) // nothing is told but the end
 	isEnding.Store(true)
 	running.Wait()
+}
+
+// Uses the client once. No group and no transaction is asked for, so no internal topic is made.
+func (all applications) warmUp() error {
+	limited, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := all.makeTopic(limited); err != nil {
+		return err
+	}
+	client, err := all.client(kgo.ConsumeTopics(all.readTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.ProduceSync(limited, &kgo.Record{Topic: all.copyTopic, Value: []byte("warm")}).FirstErr(); err != nil {
+		return err
+	}
+	return client.PollFetches(limited).Err()
 }
 
 func repeat(name string, attempt func(context.Context) error) {

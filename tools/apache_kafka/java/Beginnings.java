@@ -1,3 +1,5 @@
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -16,14 +18,16 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * What Java applications do first, with the client at its defaults, again and again until standard input ends: make a topic, read in
- * a new group, write in a first transaction, and copy in transactions that go on. Each is a thread. A line for each time that one is
- * done, "done=name=milliseconds", and for each error, "error=name=exception".
+ * What Java applications do first, with the client at its defaults, again and again: make a topic, read in a new group, write in a
+ * first transaction, and copy in transactions that go on. Each is a thread. They begin on a line of standard input, which is asked for
+ * by the line "ready" when the client's classes are loaded, and end when standard input does. A line for each time that one is done,
+ * "done=name=milliseconds", and for each error, "error=name=exception".
  */
 public final class Beginnings {
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private static final long RETRY_MS = 100;
-    private static final long PAUSE_MS = 50;
+    private static final long PAUSE_MS = 500;
+    private static final int WARM_UPS = 3;
     private static final AtomicInteger NUMBERS = new AtomicInteger();
 
     private final String servers;
@@ -44,17 +48,43 @@ public final class Beginnings {
     public static void main(String[] arguments) throws Exception {
         Beginnings beginnings = new Beginnings(arguments[0], arguments[1], arguments[2]);
         Copier copier = beginnings.new Copier();
+        beginnings.warmUp();
+        System.out.println("ready");
+        BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
+        if (input.readLine() == null) {
+            return;
+        }
         List<Thread> threads = List.of(
                 beginnings.start("makes a topic", beginnings::makeTopic),
                 beginnings.start("reads in a new group", beginnings::read),
                 beginnings.start("writes in a first transaction", beginnings::write),
                 beginnings.start("copies in transactions", copier::copy));
-        while (System.in.read() >= 0) {
+        while (input.readLine() != null) {
             // Nothing is told but the end.
         }
         beginnings.isEnding = true;
         for (Thread thread : threads) {
             thread.join();
+        }
+    }
+
+    /** Loads the client's classes by using them. No group and no transaction is asked for, so no internal topic is made. */
+    private void warmUp() throws Exception {
+        for (int time = 0; time < WARM_UPS; time++) {
+            makeTopic();
+            try (KafkaProducer<String, String> producer = new KafkaProducer<>(
+                    Map.of("bootstrap.servers", servers), new StringSerializer(), new StringSerializer())) {
+                producer.send(new ProducerRecord<>(copyTopic, "warm")).get();
+            }
+            try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(
+                    Map.of("bootstrap.servers", servers, "auto.offset.reset", "earliest"),
+                    new StringDeserializer(),
+                    new StringDeserializer())) {
+                consumer.assign(consumer.partitionsFor(readTopic).stream()
+                        .map(partition -> new TopicPartition(readTopic, partition.partition()))
+                        .toList());
+                awaitRecord(consumer);
+            }
         }
     }
 
@@ -114,13 +144,17 @@ public final class Beginnings {
     private void read() {
         try (KafkaConsumer<String, String> consumer = consumer("reads-in-java-" + NUMBERS.incrementAndGet())) {
             consumer.subscribe(List.of(readTopic));
-            long deadline = System.nanoTime() + PATIENCE.toNanos();
-            while (consumer.poll(Duration.ofMillis(100)).isEmpty()) {
-                if (System.nanoTime() > deadline) {
-                    throw new IllegalStateException("no record came");
-                }
-            }
+            awaitRecord(consumer);
             consumer.commitSync();
+        }
+    }
+
+    private static void awaitRecord(KafkaConsumer<String, String> consumer) {
+        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        while (consumer.poll(Duration.ofMillis(100)).isEmpty()) {
+            if (System.nanoTime() > deadline) {
+                throw new IllegalStateException("no record came");
+            }
         }
     }
 

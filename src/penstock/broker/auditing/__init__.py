@@ -1,1 +1,1 @@
-"""The audit trail at work: what requests tell of themselves, the queue, and the writers to a file and to a topic."""
+"""The audit trail in a broker: the events of requests, the queue, and the writers to a file and to a topic."""

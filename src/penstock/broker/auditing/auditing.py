@@ -1,9 +1,9 @@
 """The table of APIs with the audited rows among them. A broker without a trail serves the plain table and pays nothing.
 
-A request is told of by the broker that took it from its client, once it was answered; the controller, to which it may
-have been passed on, tells nothing, unless it was no broker who passed it on. An answer that says "not allowed" is left
-out, because the authorizer has reported it with the rule that decided. While the trail refuses, what would be audited
-is not done.
+The broker that took a request from its client reports the request once the answer exists. The controller reports a
+forwarded request only if the forwarder was no broker. The report leaves out an answer that says "not allowed", because
+the authorizer has reported that denial with its rule. While the trail refuses events, the broker refuses the requests
+that need an event.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import CoroutineType
 from typing import Any
 
 from penstock.broker.auditing.accesses import describe_reads, describe_writes
-from penstock.broker.auditing.changes import CHANGES, Change
+from penstock.broker.auditing.changes import CHANGES, AuditedChange
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Answer, Api, ApiTable
 from penstock.broker.session import RequestContext, Settling
@@ -24,7 +24,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.produce import ProduceRequest
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 
 _NOT_ALLOWED = frozenset(
     {
@@ -36,23 +36,24 @@ _NOT_ALLOWED = frozenset(
     }
 )
 
-_Describe = Callable[[Broker, Any, Any], Iterable[Change]]
+_UnderWay = set[asyncio.Task[Message | None]]
+_Describe = Callable[[Broker, Any, Any], Iterable[AuditedChange]]
 
 
-def audited(apis: ApiTable, kinds: frozenset[Kind]) -> ApiTable:
-    """The table for a broker that keeps these kinds."""
+def audited(apis: ApiTable, kinds: frozenset[AuditKind]) -> ApiTable:
+    """The table for a broker whose trail keeps these kinds of events."""
     table = dict(apis)
-    if Kind.CHANGE in kinds:
+    if AuditKind.CHANGE in kinds:
         for key in CHANGES:
             if key in table:
-                table[key] = _audit(table[key], Kind.CHANGE, _changes(key))
+                table[key] = _audit(table[key], AuditKind.CHANGE, _changes(key))
         table[MetadataRequest.API_KEY] = _audit_creation(table[MetadataRequest.API_KEY])
-    if Kind.READ in kinds:
-        table[FetchRequest.API_KEY] = _audit(table[FetchRequest.API_KEY], Kind.READ, _reads)
-    if Kind.WRITE in kinds:
-        # The shortcut has no message to look at.
+    if AuditKind.READ in kinds:
+        table[FetchRequest.API_KEY] = _audit(table[FetchRequest.API_KEY], AuditKind.READ, _reads)
+    if AuditKind.WRITE in kinds:
+        # The shortcut decodes no message that the audit could describe.
         produce = table[ProduceRequest.API_KEY]._replace(shortcut=None)
-        table[ProduceRequest.API_KEY] = _audit(produce, Kind.WRITE, _writes)
+        table[ProduceRequest.API_KEY] = _audit(produce, AuditKind.WRITE, _writes)
     return table
 
 
@@ -61,15 +62,15 @@ def _changes(key: int) -> _Describe:
     return lambda _broker, request, response: () if response is None else describe(request, response)
 
 
-def _reads(broker: Broker, request: Any, response: Any) -> Iterable[Change]:
+def _reads(broker: Broker, request: Any, response: Any) -> Iterable[AuditedChange]:
     return describe_reads(broker.partitions.topic_name, request, response)
 
 
-def _writes(broker: Broker, request: Any, response: Any) -> Iterable[Change]:
+def _writes(broker: Broker, request: Any, response: Any) -> Iterable[AuditedChange]:
     return describe_writes(broker.partitions.topic_name, request, response)
 
 
-def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
+def _audit(api: Api[Message], kind: AuditKind, describe: _Describe) -> Api[Message]:
     handler, name = api.handler, api.name
 
     def handle(broker: Broker, context: RequestContext, request: Message) -> Answer:
@@ -91,13 +92,8 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
     async def finish(
         broker: Broker, context: RequestContext, request: Message, waiting: Awaitable[Message | None]
     ) -> Message | None:
-        if kind is not Kind.CHANGE:
-            return await tell(broker, context, request, waiting)
-        # A client that closes its connection does not stop its change any more, and does not hide it.
-        telling = asyncio.ensure_future(tell(broker, context, request, waiting))
-        under_way.add(telling)
-        telling.add_done_callback(under_way.discard)
-        return await asyncio.shield(telling)
+        telling = tell(broker, context, request, waiting)
+        return await (telling if kind is not AuditKind.CHANGE else _to_its_end(telling, under_way))
 
     async def tell(
         broker: Broker, context: RequestContext, request: Message, waiting: Awaitable[Message | None]
@@ -108,22 +104,30 @@ def _audit(api: Api[Message], kind: Kind, describe: _Describe) -> Api[Message]:
             _tell(broker, context, name, kind, change)
         return response
 
-    under_way: set[asyncio.Task[Message | None]] = set()
+    under_way: _UnderWay = set()
     return api._replace(handler=handle)
 
 
+async def _to_its_end(telling: Awaitable[Message | None], under_way: _UnderWay) -> Message | None:
+    """Runs a change to its end: a client that closes its connection neither stops nor hides the change."""
+    task = asyncio.ensure_future(telling)
+    under_way.add(task)
+    task.add_done_callback(under_way.discard)
+    return await asyncio.shield(task)
+
+
 @contextmanager
-def _refusal_told(broker: Broker, context: RequestContext, name: str, kind: Kind) -> Iterator[None]:
-    """A request that is refused as a whole has no answer to read off."""
+def _refusal_told(broker: Broker, context: RequestContext, name: str, kind: AuditKind) -> Iterator[None]:
+    """Reports a request that failed as a whole and has no answer to describe."""
     try:
         yield
     except ApiError as error:
-        _tell(broker, context, name, kind, Change("", "", error.code))
+        _tell(broker, context, name, kind, AuditedChange("", "", error.code))
         raise
 
 
 def _audit_creation(api: Api[Message]) -> Api[Message]:
-    """Metadata may create the topics that it is asked for. A request for topics that are there goes on as it is."""
+    """Metadata may create the topics that a client asks for. A request for existing topics goes on unaudited."""
     handler, name = api.handler, api.name
 
     def handle(broker: Broker, context: RequestContext, request: Message) -> Answer:
@@ -133,7 +137,7 @@ def _audit_creation(api: Api[Message]) -> Api[Message]:
             return answer
         known = broker.metadata.image.topics
         missing = [each.name for each in request.topics or () if each.name is not None and each.name not in known]
-        return finish(broker, context, missing, answer) if missing else answer
+        return _to_its_end(finish(broker, context, missing, answer), under_way) if missing else answer
 
     async def finish(
         broker: Broker, context: RequestContext, missing: list[str], waiting: Awaitable[Message | None]
@@ -141,14 +145,15 @@ def _audit_creation(api: Api[Message]) -> Api[Message]:
         response = await waiting
         for created in missing:
             if created in broker.metadata.image.topics:
-                change = Change(f"Topic:{created}", "Create", 0, {"automatically": True})
-                _tell(broker, context, name, Kind.CHANGE, change)
+                change = AuditedChange(f"Topic:{created}", "Create", 0, {"automatically": True})
+                _tell(broker, context, name, AuditKind.CHANGE, change)
         return response
 
+    under_way: _UnderWay = set()
     return api._replace(handler=handle)
 
 
-def _tell(broker: Broker, context: RequestContext, name: str, kind: Kind, change: Change) -> None:
+def _tell(broker: Broker, context: RequestContext, name: str, kind: AuditKind, change: AuditedChange) -> None:
     code = ErrorCode(change.error_code)
     if code in _NOT_ALLOWED:
         return

@@ -1,7 +1,7 @@
-"""What requests change, read off the request and its answer: one row for each API that changes something.
+"""The changes of a request, read from the request and its answer: one row for each API that changes something.
 
-A row gets the request and the response and yields what was asked for, thing by thing, with the error code of each. Who
-asked, from where, and whether anybody keeps it, is not its business.
+A row gets the request and the response and yields each requested change with its error code. The row does not know the
+client, its address, or whether a trail keeps the event.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from penstock.cluster.decisions.configs import ConfigResourceType
+from penstock.core.config.resources import ConfigResourceType
 from penstock.protocol.message import ZERO_UUID
 from penstock.security.acls.types import WILDCARD, Operation, PatternType, Permission, ResourceType, camel_case
 from penstock.security.audit.events import Detail
@@ -20,15 +20,15 @@ from penstock.security.audit.redaction import describe_settings, show_setting
 from penstock.security.sasl.scram import SCRAM_HASHES_BY_CODE
 
 
-class Change(NamedTuple):
+class AuditedChange(NamedTuple):
     resource: str
     operation: str
     error_code: int = 0
     details: Mapping[str, Detail] = MappingProxyType({})
 
 
-# The request and its response are of the API in whose row the function stands.
-Describe = Callable[[Any, Any], Iterable[Change]]
+# Request and response belong to the API in whose row the function stands.
+Describe = Callable[[Any, Any], Iterable[AuditedChange]]
 
 _FINGERPRINT_DIGITS = 16
 _INCREMENTAL = {0: "", 1: " (deleted)", 2: " (appended)", 3: " (subtracted)"}
@@ -44,7 +44,7 @@ _CONFIG_RESOURCES: dict[int, str] = {
 # ------------------------------------------------------------------------------------------------- topics
 
 
-def _create_topics(request: Any, response: Any) -> Iterator[Change]:
+def _create_topics(request: Any, response: Any) -> Iterator[AuditedChange]:
     if request.validate_only:
         return
     settings = {topic.name: topic for topic in request.topics}
@@ -54,32 +54,32 @@ def _create_topics(request: Any, response: Any) -> Iterator[Change]:
         if asked is not None:
             details |= {"partitions": asked.num_partitions, "replication_factor": asked.replication_factor}
             details |= describe_settings((config.name, config.value) for config in asked.configs)
-        yield Change(f"Topic:{result.name}", "Create", result.error_code, details)
+        yield AuditedChange(f"Topic:{result.name}", "Create", result.error_code, details)
 
 
-def _delete_topics(_request: Any, response: Any) -> Iterator[Change]:
+def _delete_topics(_request: Any, response: Any) -> Iterator[AuditedChange]:
     for result in response.responses:
         by_id = f"id {result.topic_id.hex()}" if result.topic_id != ZERO_UUID else ""
-        yield Change(f"Topic:{result.name if result.name is not None else by_id}", "Delete", result.error_code)
+        yield AuditedChange(f"Topic:{result.name if result.name is not None else by_id}", "Delete", result.error_code)
 
 
-def _create_partitions(request: Any, response: Any) -> Iterator[Change]:
+def _create_partitions(request: Any, response: Any) -> Iterator[AuditedChange]:
     if request.validate_only:
         return
     counts = {topic.name: topic.count for topic in request.topics}
     for result in response.results:
         details = {"partitions": counts.get(result.name)}
-        yield Change(f"Topic:{result.name}", "Alter", result.error_code, details)
+        yield AuditedChange(f"Topic:{result.name}", "Alter", result.error_code, details)
 
 
-def _delete_records(_request: Any, response: Any) -> Iterator[Change]:
+def _delete_records(_request: Any, response: Any) -> Iterator[AuditedChange]:
     for topic in response.topics:
         for partition in topic.partitions:
             details = {"partition": partition.partition_index, "low_watermark": partition.low_watermark}
-            yield Change(f"Topic:{topic.name}", "DeleteRecords", partition.error_code, details)
+            yield AuditedChange(f"Topic:{topic.name}", "DeleteRecords", partition.error_code, details)
 
 
-def _reassign(request: Any, response: Any) -> Iterator[Change]:
+def _reassign(request: Any, response: Any) -> Iterator[AuditedChange]:
     wanted = {
         (topic.name, partition.partition_index): partition.replicas
         for topic in request.topics
@@ -91,17 +91,17 @@ def _reassign(request: Any, response: Any) -> Iterator[Change]:
             asked = "cancelled" if replicas is None else ",".join(map(str, replicas))
             details: dict[str, Detail] = {"partition": partition.partition_index, "replicas": asked}
             code = response.error_code or partition.error_code
-            yield Change(f"Topic:{topic.name}", "Reassign", code, details)
+            yield AuditedChange(f"Topic:{topic.name}", "Reassign", code, details)
 
 
-def _elect_leaders(request: Any, response: Any) -> Iterator[Change]:
+def _elect_leaders(request: Any, response: Any) -> Iterator[AuditedChange]:
     for topic in response.replica_election_results:
         for partition in topic.partition_result:
             details = {"partition": partition.partition_id, "unclean": request.election_type == 1}
-            yield Change(f"Topic:{topic.topic}", "ElectLeader", partition.error_code, details)
+            yield AuditedChange(f"Topic:{topic.topic}", "ElectLeader", partition.error_code, details)
 
 
-def _move_between_directories(request: Any, response: Any) -> Iterator[Change]:
+def _move_between_directories(request: Any, response: Any) -> Iterator[AuditedChange]:
     paths = {
         (topic.name, partition): directory.path
         for directory in request.dirs
@@ -112,13 +112,13 @@ def _move_between_directories(request: Any, response: Any) -> Iterator[Change]:
         for partition in topic.partitions:
             path = paths.get((topic.topic_name, partition.partition_index))
             details: dict[str, Detail] = {"partition": partition.partition_index, "directory": path}
-            yield Change(f"Topic:{topic.topic_name}", "AlterReplicaLogDirs", partition.error_code, details)
+            yield AuditedChange(f"Topic:{topic.topic_name}", "AlterReplicaLogDirs", partition.error_code, details)
 
 
 # ------------------------------------------------------------------------------------------------- settings
 
 
-def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
+def _alter_configs(request: Any, response: Any) -> Iterator[AuditedChange]:
     if request.validate_only:
         return
     asked = {(each.resource_type, each.resource_name): each for each in request.resources}
@@ -127,25 +127,25 @@ def _alter_configs(request: Any, response: Any) -> Iterator[Change]:
         details: dict[str, Detail] = {}
         for config in () if resource is None else resource.configs:
             suffix = _INCREMENTAL.get(getattr(config, "config_operation", 0), "")
-            # What a policy says is what the trail is for; it has no secrets.
+            # The trail exists to record the text of policies; a policy has no secrets.
             is_shown = result.resource_type == ConfigResourceType.POLICY
             details[f"{config.name}{suffix}"] = config.value if is_shown else show_setting(config.name, config.value)
         kind = _CONFIG_RESOURCES.get(result.resource_type, f"Resource type {result.resource_type}")
-        yield Change(f"{kind}:{result.resource_name}", "AlterConfigs", result.error_code, details)
+        yield AuditedChange(f"{kind}:{result.resource_name}", "AlterConfigs", result.error_code, details)
 
 
-def _update_features(request: Any, response: Any) -> Iterator[Change]:
+def _update_features(request: Any, response: Any) -> Iterator[AuditedChange]:
     if request.validate_only:
         return
     codes = {result.feature: result.error_code for result in response.results}
     for update in request.feature_updates:
         code = response.error_code or codes.get(update.feature, 0)
         details: dict[str, Detail] = {"level": update.max_version_level}
-        yield Change(f"Feature:{update.feature}", "Alter", code, details)
+        yield AuditedChange(f"Feature:{update.feature}", "Alter", code, details)
 
 
-def _unregister_broker(request: Any, response: Any) -> Iterator[Change]:
-    yield Change(f"Broker:{request.broker_id}", "Unregister", response.error_code)
+def _unregister_broker(request: Any, response: Any) -> Iterator[AuditedChange]:
+    yield AuditedChange(f"Broker:{request.broker_id}", "Unregister", response.error_code)
 
 
 # ------------------------------------------------------------------------------------------------- ACLs, users, quotas
@@ -161,30 +161,30 @@ def _pattern(kind: int, name: str, pattern: int) -> str:
 
 
 def _word(words: type[enum.IntEnum], number: int) -> str:
-    """A number that nobody knows is told as it is."""
+    """An unknown number stays a number in the event."""
     try:
         return camel_case(words(number))
     except ValueError:
         return str(number)
 
 
-def _create_acls(request: Any, response: Any) -> Iterator[Change]:
+def _create_acls(request: Any, response: Any) -> Iterator[AuditedChange]:
     for acl, result in zip(request.creations, response.results, strict=False):
         resource = _pattern(acl.resource_type, acl.resource_name, acl.resource_pattern_type)
-        yield Change(resource, "CreateAcl", result.error_code, {"acl": describe_acl(acl)})
+        yield AuditedChange(resource, "CreateAcl", result.error_code, {"acl": describe_acl(acl)})
 
 
-def _delete_acls(_request: Any, response: Any) -> Iterator[Change]:
+def _delete_acls(_request: Any, response: Any) -> Iterator[AuditedChange]:
     for result in response.filter_results:
         if result.error_code:
-            yield Change("Cluster:kafka-cluster", "DeleteAcl", result.error_code)
+            yield AuditedChange("Cluster:kafka-cluster", "DeleteAcl", result.error_code)
         for acl in result.matching_acls:
             resource = _pattern(acl.resource_type, acl.resource_name, acl.pattern_type)
-            yield Change(resource, "DeleteAcl", acl.error_code, {"acl": describe_acl(acl)})
+            yield AuditedChange(resource, "DeleteAcl", acl.error_code, {"acl": describe_acl(acl)})
 
 
-def _alter_users(request: Any, response: Any) -> Iterator[Change]:
-    """Salts and salted passwords of the request are never looked at."""
+def _alter_users(request: Any, response: Any) -> Iterator[AuditedChange]:
+    """Never looks at the salts and salted passwords of the request."""
     asked: dict[str, list[str]] = {}
     for deletion in request.deletions:
         asked.setdefault(deletion.name, []).append(f"{_mechanism(deletion.mechanism)} deleted")
@@ -193,7 +193,7 @@ def _alter_users(request: Any, response: Any) -> Iterator[Change]:
         asked.setdefault(upsertion.name, []).append(made)
     for result in response.results:
         details: dict[str, Detail] = {"mechanisms": "; ".join(asked.get(result.user, ()))}
-        yield Change(f"User:{result.user}", "AlterUserScramCredentials", result.error_code, details)
+        yield AuditedChange(f"User:{result.user}", "AlterUserScramCredentials", result.error_code, details)
 
 
 def _mechanism(number: int) -> str:
@@ -201,7 +201,7 @@ def _mechanism(number: int) -> str:
     return f"mechanism {number}" if known is None else known.mechanism
 
 
-def _alter_quotas(request: Any, response: Any) -> Iterator[Change]:
+def _alter_quotas(request: Any, response: Any) -> Iterator[AuditedChange]:
     if request.validate_only:
         return
     asked = {_entity(entry): entry for entry in request.entries}
@@ -211,7 +211,7 @@ def _alter_quotas(request: Any, response: Any) -> Iterator[Change]:
         details: dict[str, Detail] = {}
         for operation in () if entry is None else entry.ops:
             details[operation.key] = "removed" if operation.remove else f"{operation.value:g}"
-        yield Change(f"Quota:{entity}", "AlterClientQuotas", result.error_code, details)
+        yield AuditedChange(f"Quota:{entity}", "AlterClientQuotas", result.error_code, details)
 
 
 def _entity(entry: Any) -> str:
@@ -220,13 +220,14 @@ def _entity(entry: Any) -> str:
 
 
 def _token(operation: str) -> Describe:
-    def describe(request: Any, response: Any) -> Iterator[Change]:
-        """The id of a token is no secret; its HMAC is. Who renews or ends a token names it by the HMAC alone, so a
-        digest of it tells which events are about the same token: 64 of its 512 bits, from which nothing follows.
+    def describe(request: Any, response: Any) -> Iterator[AuditedChange]:
+        """Describes a token. The id of a token is no secret; its HMAC is. A request that renews or ends a token names
+        the token by the HMAC alone, so a digest of the HMAC shows which events concern the same token: 64 of its 512
+        bits, from which nothing follows.
         """
         token_id, hmac = getattr(response, "token_id", ""), getattr(request, "hmac", None)
         shown = hashlib.sha256(response.hmac if hmac is None else hmac).hexdigest()[:_FINGERPRINT_DIGITS]
-        yield Change(f"DelegationToken:{token_id}", operation, response.error_code, {"fingerprint": shown})
+        yield AuditedChange(f"DelegationToken:{token_id}", operation, response.error_code, {"fingerprint": shown})
 
     return describe
 
@@ -234,22 +235,22 @@ def _token(operation: str) -> Describe:
 # ------------------------------------------------------------------------------------------------- groups
 
 
-def _delete_groups(_request: Any, response: Any) -> Iterator[Change]:
+def _delete_groups(_request: Any, response: Any) -> Iterator[AuditedChange]:
     for result in response.results:
-        yield Change(f"Group:{result.group_id}", "Delete", result.error_code)
+        yield AuditedChange(f"Group:{result.group_id}", "Delete", result.error_code)
 
 
-def _delete_offsets(request: Any, response: Any) -> Iterator[Change]:
+def _delete_offsets(request: Any, response: Any) -> Iterator[AuditedChange]:
     if response.error_code:
-        yield Change(f"Group:{request.group_id}", "DeleteOffsets", response.error_code)
+        yield AuditedChange(f"Group:{request.group_id}", "DeleteOffsets", response.error_code)
     for topic in response.topics:
         for partition in topic.partitions:
             details: dict[str, Detail] = {"topic": topic.name, "partition": partition.partition_index}
-            yield Change(f"Group:{request.group_id}", "DeleteOffsets", partition.error_code, details)
+            yield AuditedChange(f"Group:{request.group_id}", "DeleteOffsets", partition.error_code, details)
 
 
-def _reset_offsets(request: Any, response: Any) -> Iterator[Change]:
-    """A commit by nobody of the group: a tool that resets offsets, or a consumer that assigns itself partitions."""
+def _reset_offsets(request: Any, response: Any) -> Iterator[AuditedChange]:
+    """A commit without a group member: a tool that resets offsets, or a consumer that assigns itself partitions."""
     if request.member_id or request.generation_id_or_member_epoch >= 0:
         return
     codes = {
@@ -265,10 +266,10 @@ def _reset_offsets(request: Any, response: Any) -> Iterator[Change]:
                 "partition": partition.partition_index,
                 "offset": partition.committed_offset,
             }
-            yield Change(f"Group:{request.group_id}", "ResetOffsets", code, details)
+            yield AuditedChange(f"Group:{request.group_id}", "ResetOffsets", code, details)
 
 
-# By API key. An API that is not served is in the table all the same: it is audited from its first day.
+# By API key. The table also has APIs that are not served yet: the audit covers them from their first day.
 CHANGES: Mapping[int, Describe] = {
     8: _reset_offsets,
     19: _create_topics,

@@ -1,8 +1,9 @@
-"""The trail in a file: one event a line, on the disk before the next is taken; a new file when one is full.
+"""The trail in a file: one event per line. Each event reaches the disk before the sink takes the next; a full file
+gives way to a new file.
 
 A full file `audit.jsonl` becomes `audit.jsonl.00000000000000000042`, after the number of its last event, so the names
-sort as the events do. Only the owner of the process reads the files. Everything here waits for the disk: call it in a
-thread.
+sort as the events do. Only the owner of the process can read the files. All functions here wait for the disk: call them
+in a thread.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from penstock.security.audit.cloud_events import NO_CHAIN, Kept, Numbered, decode, encode
 
 _SEQUENCE_DIGITS = 20
-# A line has some 500 bytes and at most some 100 KB: this finds the end of the last but one.
+# A line has some 500 bytes and at most some 100 KB: this size includes the end of the last line but one.
 _TAIL_BYTES = 1 << 20
 
 
@@ -24,19 +25,19 @@ class FileSink:
     name = "file"
 
     def __init__(self, path: Path, source: str, max_bytes: int, kept_files: int) -> None:
-        """`kept_files` below 0 keeps all of them."""
+        """`kept_files` below 0 keeps all files."""
         self._path = path
         self._source = source
         self._max_bytes = max_bytes
         self._kept_files = kept_files
         self._fd = -1
         self._size = 0
-        self._is_torn = False  # behind `_size` there may be part of a batch that could not be written
+        self._is_torn = False  # the file may have part of a failed batch behind `_size`
         self._last_number = 0
         self._chain = NO_CHAIN
 
     def open(self) -> int:
-        """The number of the last event that is there, or 0. What a killed broker wrote of a last line is cut off."""
+        """The number of the last event in the file, or 0. Cuts off an unfinished last line of a killed broker."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         last = _last_event(self._path)
         if last is None:
@@ -62,9 +63,9 @@ class FileSink:
         await asyncio.to_thread(self.append, events)
 
     def append(self, events: Sequence[Numbered]) -> None:
-        """All of them, on the disk, or OSError and none of them: what was written of them is cut off again, before the
-        next attempt at the latest. A full file is closed before the next batch, since whatever fails after a batch was
-        written would have it written again.
+        """Writes all events to disk, or raises OSError and writes none: the sink cuts a partial write off again, before
+        the next attempt at the latest. The sink closes a full file before the next batch, since a failure after the
+        write of a batch would write the batch again.
         """
         if self._fd < 0:
             self._open()
@@ -123,7 +124,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _whole_lines(fd: int, size: int) -> int:
-    """How many bytes of the file are whole lines."""
+    """The size of the whole lines of the file in bytes."""
     start = max(size - _TAIL_BYTES, 0)
     tail = os.pread(fd, size - start, start)
     return start + tail.rfind(b"\n") + 1

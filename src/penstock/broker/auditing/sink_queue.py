@@ -1,7 +1,7 @@
-"""Between the loop and a sink: a bounded queue and one writer, which never lets the loop wait.
+"""A bounded queue with one writer, between the loop and a sink. The queue never lets the loop wait.
 
-A sink that fails is tried again until it works. Meanwhile the queue fills, and what does not fit is dropped and
-counted; its numbers are missing in the trail for ever.
+The writer retries a failed sink until the sink works. Meanwhile the queue fills; events that do not fit are dropped and
+counted, and their numbers are missing in the trail for ever.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from penstock.security.audit.cloud_events import Numbered
 
 logger = logging.getLogger(__name__)
 
-# Events that are written, and brought to the disk, at once.
+# The number of events that one write brings to disk.
 _BATCH = 500
 _RETRY_S = 1.0
-# The first failure of a row of failures has a line, and then one a minute.
+# The log has a line for the first of consecutive failures, and then one per minute.
 _FAILURES_PER_LINE = 60
 
 
@@ -29,17 +29,17 @@ class Sink(Protocol):
     def name(self) -> str: ...
 
     async def write(self, events: Sequence[Numbered]) -> None:
-        """All of them or an exception. Waits for disks and brokers somewhere else than on the loop."""
+        """Writes all events or raises. Waits for disks and brokers outside of the loop."""
         ...
 
     def close(self) -> None:
-        """Nothing is written any more."""
+        """Ends the sink: no write follows."""
         ...
 
 
 class SinkQueue:
     def __init__(self, sink: Sink, most: int, metrics: AuditMetrics, reserve: Callable[[int], Awaitable[None]]) -> None:
-        """`reserve` makes sure that a number is never used again, before the sink has it."""
+        """`reserve` makes a number unusable for later events, before the sink gets the number."""
         self._sink = sink
         self._most = most
         self._metrics = metrics
@@ -67,7 +67,7 @@ class SinkQueue:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"audit {self._sink.name}")
 
     async def stop(self, patience_s: float) -> bool:
-        """Writes what is there, as long as the patience lasts. False where events are left, which are lost."""
+        """Writes the queued events, as long as the patience lasts. False where events are left; these are lost."""
         self._is_ending = True
         self._arrived.set()
         if self._task is not None:
@@ -75,7 +75,7 @@ class SinkQueue:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         left = len(self._events)
-        if not left:  # else a thread may still be writing
+        if not left:  # otherwise a thread may still be writing
             self._sink.close()
         else:
             self._metrics.count_dropped(self._sink.name, left)

@@ -1,8 +1,8 @@
-"""The trail in the topic `__penstock_audit`, written by brokers alone.
+"""The trail in the topic `__penstock_audit`, which only brokers write.
 
-A broker writes to a partition that it leads, so that its trail does not hang on the network. It looks for one from the
-partition with its own number on, so that brokers spread. A broker that leads none sends its events to the leader of the
-first. An event may come twice where the answer to a write was lost: its number tells.
+A broker writes to a partition that it leads, so that its trail does not depend on the network. The broker searches from
+the partition with its own number on, so that the brokers spread. A broker that leads no partition sends its events to
+the leader of the first. An event may appear twice where the answer to a write was lost: its number shows that.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.broker.partitions.durability_wait import Appended, settle
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.settling import Appended, settle
 from penstock.core.internal_topics import AUDIT
 from penstock.core.types import TopicPartition
 from penstock.log.state.origin import Origin
@@ -25,10 +25,10 @@ from penstock.security.audit.cloud_events import CONTENT_TYPE, NO_CHAIN, Numbere
 if TYPE_CHECKING:
     from penstock.broker.broker import Broker
 
-# Half of what a topic takes in one batch where nobody chose another max.message.bytes.
+# Half of a topic's default max.message.bytes.
 _BATCH_BYTES = 512 * 1024
 _TIMEOUT_MS = 10_000
-# Apart from what others wait for.
+# A channel apart from requests for which other work waits.
 _CHANNEL = "audit"
 _HEADERS = (("content-type", CONTENT_TYPE.encode()),)
 
@@ -40,7 +40,7 @@ class TopicSink:
         self._broker = broker
         self._source = source
         self._chain = NO_CHAIN
-        self._last = 0  # the number of the last event that is in the topic
+        self._last = 0  # the number of the last event in the topic
 
     async def write(self, events: Sequence[Numbered]) -> None:
         for piece, chain in await asyncio.to_thread(self._encode, events):
@@ -49,7 +49,7 @@ class TopicSink:
             self._chain = chain
 
     def close(self) -> None:
-        """The broker closes what it has opened."""
+        """Nothing to close: the broker closes its own connections."""
 
     def _encode(self, events: Sequence[Numbered]) -> list[tuple[list[Record], str]]:
         return list(_split(self._records(events)))

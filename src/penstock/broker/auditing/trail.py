@@ -6,35 +6,35 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from penstock.broker.auditing.numbering import Numbering
+from penstock.broker.auditing.event_numbers import Numbering
 from penstock.broker.auditing.sink_queue import Sink, SinkQueue
 from penstock.core.clock import Clock
 from penstock.core.config.sections import AuditSection
 from penstock.core.metrics.counters import AuditMetrics
-from penstock.security.audit.checking import STARTED, STOPPED
 from penstock.security.audit.cloud_events import Numbered, bounded
-from penstock.security.audit.events import AuditEvent, Detail, Kind
-from penstock.security.audit.merging import WINDOW_MS, Merging
+from penstock.security.audit.events import AuditEvent, AuditKind, Detail
+from penstock.security.audit.repeats import WINDOW_MS, Merging
+from penstock.security.audit.trail_check import STARTED, STOPPED
 
 logger = logging.getLogger(__name__)
 
-# A broker that stops waits this long for its sinks.
+# The time that a stopping broker waits for its sinks.
 _STOP_PATIENCE_S = 5.0
-_EXCLUDABLE = frozenset({Kind.READ, Kind.WRITE})
+_EXCLUDABLE = frozenset({AuditKind.READ, AuditKind.WRITE})
 
 
 class AuditTrail:
-    """Records from the moment it is made; `start` gives it its numbers and sinks."""
+    """Takes events from its creation on; `start` gives it its numbers and sinks."""
 
     def __init__(self, settings: AuditSection, clock: Clock, metrics: AuditMetrics) -> None:
-        self._kinds = frozenset(Kind(kind) for kind in settings.penstock_audit_kinds)
+        self._kinds = frozenset(AuditKind(kind) for kind in settings.penstock_audit_kinds)
         self._excluded = frozenset(settings.penstock_audit_excluded_principals)
         self._most = settings.penstock_audit_queue_max_events
         self._may_refuse = settings.penstock_audit_full == "refuse"
         self._clock = clock
         self._metrics = metrics
         self._merging = Merging()
-        self._early: list[AuditEvent] = []  # what came before the start
+        self._early: list[AuditEvent] = []  # events before the start
         self._queues: list[SinkQueue] = []
         self._numbering: Numbering | None = None
         self._reserving = asyncio.Lock()
@@ -43,7 +43,7 @@ class AuditTrail:
     # -------------------------------------------------------------------------------------------- recording
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[AuditKind]:
         return self._kinds
 
     @property
@@ -83,7 +83,9 @@ class AuditTrail:
     # -------------------------------------------------------------------------------------------- its life
 
     async def start(self, numbering: Numbering, sinks: Sequence[Sink], last_number: int) -> None:
-        """`last_number` is that of the last event that a sink has. Raises OSError where no number can be reserved."""
+        """`last_number` is the number of the last event in a sink. Raises OSError where the trail cannot reserve a
+        number.
+        """
         beginning = await asyncio.to_thread(numbering.begin, last_number + 1)
         self._numbering = numbering
         self._queues = [SinkQueue(sink, self._most, self._metrics, self._reserve) for sink in sinks]
@@ -108,7 +110,7 @@ class AuditTrail:
             await asyncio.to_thread(self._numbering.reserve, number)
 
     async def stop(self) -> None:
-        """Safe to call twice, and on a trail that never started."""
+        """Stops the trail. Safe to call twice, and on a trail that never started."""
         if self._minutes is None:
             return
         self._minutes.cancel()
@@ -126,4 +128,4 @@ class AuditTrail:
 
     def _tell_about_itself(self, what: str, details: dict[str, Detail]) -> None:
         kinds = ",".join(sorted(self._kinds))
-        self._tell(AuditEvent(Kind.TRAIL, what, is_allowed=True, details={**details, "kinds": kinds}))
+        self._tell(AuditEvent(AuditKind.TRAIL, what, is_allowed=True, details={**details, "kinds": kinds}))

@@ -1,1 +1,1 @@
-"""Requests that only the controller can serve, passed on to the controller with the client's name."""
+"""Requests that only the controller can serve: a broker forwards them to the controller with the client's name."""

@@ -1,4 +1,4 @@
-"""What an Envelope carries beside the request: who asked, and from where (KIP-590)."""
+"""The client's principal and address in an Envelope, beside the request (KIP-590)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.default_principal_data import DefaultPrincipalData
 
 _VERSION = struct.Struct(">h")
-# A client whose address is not known, as behind a socket of the machine.
+# The address of a client with an unknown address, such as a client on a socket of the machine.
 _NO_ADDRESS = bytes(4)
 
 
 def encode_principal(principal: Principal) -> bytes:
-    """As Kafka's DefaultKafkaPrincipalBuilder: the version before the data."""
+    """Encodes as Kafka's DefaultKafkaPrincipalBuilder: the version before the data."""
     version = DefaultPrincipalData.MAX_VERSION
     return _VERSION.pack(version) + encode(DefaultPrincipalData(type=principal.type, name=principal.name), version)
 

@@ -1,6 +1,6 @@
-"""The response that says of a whole request why it failed, for each API that is forwarded.
+"""The response that carries the error of a whole request, for each forwarded API.
 
-Where a response has no error of its own, each thing that the request names gets the error, as in Kafka.
+Where a response has no error of its own, each resource that the request names gets the error, as in Kafka.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _delete_acls(request: DeleteAclsRequest, code: ErrorCode, message: str) -> D
 def _alter_reassignments(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
 ) -> AlterPartitionReassignmentsResponse:
-    """The error of the whole response is told for each partition as well, as in Kafka."""
+    """Each partition carries the error of the whole response, as in Kafka."""
     topics = [
         ReassignableTopicResponse(
             name=topic.name,
@@ -163,7 +163,7 @@ def _alter_reassignments(
 def _list_reassignments(
     request: ListPartitionReassignmentsRequest, code: ErrorCode, message: str
 ) -> ListPartitionReassignmentsResponse:
-    """As in Kafka the client is told again what it has named."""
+    """As in Kafka the response repeats the partitions that the client has named."""
     topics = [
         OngoingTopicReassignment(
             name=topic.name,
@@ -201,7 +201,7 @@ def refuse_quotas(
     )
 
 
-# What each function takes is the key of its row.
+# Each function takes the request of its row's key.
 _REFUSALS: Mapping[type[Message], Callable[[Any, ErrorCode, str], Message]] = {
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,

@@ -1,1 +1,1 @@
-"""One module per family of APIs: authorise, translate, one operation, translate back."""
+"""API handlers, one module per family of APIs: authorise, translate the request, call one operation, translate back."""

@@ -1,36 +1,36 @@
-"""Configuration, looked at and changed: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
+"""Shows and changes configuration: DescribeConfigs, AlterConfigs, IncrementalAlterConfigs, ListConfigResources.
 
 The resources are topics, brokers, groups and policies, whose settings the metadata store keeps, and the loggers of this
-process, whose levels are gone with it. What the store keeps is changed by the controller: another broker changes its
-log levels and passes the rest on. Client metrics are a resource in Kafka only: there are none here, and none can be
-set.
+process, whose levels end with the process. The controller changes the settings in the store: another broker changes its
+own log levels and forwards all other changes. Client metrics are a resource in Kafka only: none exist here, and a
+client can set none.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
-from penstock.broker.handlers.own_settings import refuse_unusable
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from penstock.broker.handlers.own_settings import OwnSettingsPort, refuse_unusable
 from penstock.broker.log_levels import alter_levels, describe_levels
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect
-from penstock.cluster.decisions.configs import ConfigResourceType, check_own_broker_id, parse_changes
+from penstock.broker.slices import Slices, Work, collect
+from penstock.cluster.decisions.configs import check_own_broker_id, parse_changes
 from penstock.cluster.decisions.decision import AlterConfigsResult, FullChange, IncrementalChange, RequestedChange
 from penstock.cluster.decisions.security.policies import decide_alter_policies
 from penstock.cluster.decisions.topic_names import check_topic_name
-from penstock.cluster.metadata import answer_each
+from penstock.cluster.image import settings_with_tags
+from penstock.cluster.metadata import Metadata, answer_each
 from penstock.core.config.describe import (
     ConfigEntry,
-    ConfigSource,
     describe_broker,
     describe_default_broker,
     describe_group,
     describe_topic,
 )
+from penstock.core.config.resources import ConfigResourceType, ConfigSource
 from penstock.core.config.types import ConfigKind
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages import alter_configs as full_messages
@@ -51,6 +51,9 @@ from penstock.protocol.messages.list_config_resources import (
 from penstock.security.policies.policy import LISTS
 from penstock.security.policies.tags import TAGS_KEY, parse_tags
 
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.forwarding.forwarder import Forwarding
+
 Change = TypeVar("Change", FullChange, IncrementalChange)
 AlterRequest = TypeVar(
     "AlterRequest", full_messages.AlterConfigsRequest, incremental_messages.IncrementalAlterConfigsRequest
@@ -63,12 +66,22 @@ _LISTABLE = (
     ConfigResourceType.CLIENT_METRICS,
     ConfigResourceType.GROUP,
 )
-# Ours is listed for those who ask for it: other clients do not know the number.
+# Penstock's own type is listed only for clients that name it: other clients do not know the number.
 _LISTABLE_BY_NAME = (*_LISTABLE, ConfigResourceType.POLICY)
 _TAGS_NEED_MORE = f"a change of {TAGS_KEY} needs AlterConfigs on the cluster"
 
 
-def _may(broker: Broker, context: RequestContext, operation: Operation, resource_type: int, name: str) -> ErrorCode:
+class ConfigPort(OwnSettingsPort, Protocol):
+    """The parts of the broker that the handlers of configs use."""
+
+    authorizer: Authorizer
+    forwarding: Forwarding | None
+    metadata: Metadata
+    node_id: int
+    slices: Slices
+
+
+def _may(broker: ConfigPort, context: RequestContext, operation: Operation, resource_type: int, name: str) -> ErrorCode:
     if resource_type == ConfigResourceType.TOPIC:
         allowed = broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, name)
         return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -83,11 +96,11 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, resource
 
 
 def describe_configs(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest
+    broker: ConfigPort, context: RequestContext, request: DescribeConfigsRequest
 ) -> Work[DescribeConfigsResponse]:
-    """The settings of resources, with where each value comes from, or the named ones of them.
+    """Lists the settings of resources, or the named settings, and the source of each value.
 
-    An error concerns its resource alone. Version 3 adds the kind of a value and its documentation; version 4 is
+    An error concerns its resource alone. Version 3 adds the type of a value and its documentation; version 4 is
     flexible.
     """
     results = yield from collect(_describe(broker, context, request, resource) for resource in request.resources)
@@ -95,7 +108,7 @@ def describe_configs(
 
 
 def _describe(
-    broker: Broker, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
+    broker: ConfigPort, context: RequestContext, request: DescribeConfigsRequest, resource: DescribeConfigsResource
 ) -> DescribeConfigsResult:
     answer = DescribeConfigsResult(
         resource_type=resource.resource_type, resource_name=resource.resource_name, error_message=None
@@ -112,14 +125,10 @@ def _describe(
     return answer
 
 
-def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEntry]:
+def _entries(broker: ConfigPort, resource: DescribeConfigsResource) -> list[ConfigEntry]:
     name, keys = resource.resource_name, resource.configuration_keys
     if resource.resource_type == ConfigResourceType.TOPIC:
-        check_topic_name(name)
-        topic = broker.metadata.image.topics.get(name)
-        if topic is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return describe_topic(broker.config, topic.configs, keys)
+        return _topic_entries(broker, name, keys)
     if resource.resource_type == ConfigResourceType.BROKER:
         if not name:
             return describe_default_broker(broker.config, keys)
@@ -142,7 +151,17 @@ def _entries(broker: Broker, resource: DescribeConfigsResource) -> list[ConfigEn
     raise ApiError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}")
 
 
-def _logger_entries(broker: Broker, name: str, keys: list[str] | None) -> list[ConfigEntry]:
+def _topic_entries(broker: ConfigPort, name: str, keys: list[str] | None) -> list[ConfigEntry]:
+    """A request for tags alone also gets the tags that a missing topic of this name would bear."""
+    check_topic_name(name)
+    image = broker.metadata.image
+    settings = settings_with_tags(image, name)
+    if name not in image.topics and not (settings and keys == [TAGS_KEY]):
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return describe_topic(broker.config, settings, keys)
+
+
+def _logger_entries(broker: ConfigPort, name: str, keys: list[str] | None) -> list[ConfigEntry]:
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     if name != str(broker.node_id):
@@ -151,7 +170,7 @@ def _logger_entries(broker: Broker, name: str, keys: list[str] | None) -> list[C
     return describe_levels(keys)
 
 
-def _policy_entries(broker: Broker, name: str, keys: list[str] | None) -> list[ConfigEntry]:
+def _policy_entries(broker: ConfigPort, name: str, keys: list[str] | None) -> list[ConfigEntry]:
     return [
         ConfigEntry(
             key,
@@ -186,9 +205,9 @@ def _entry(request: DescribeConfigsRequest, entry: ConfigEntry) -> DescribeConfi
 
 
 async def alter_configs(
-    broker: Broker, context: RequestContext, request: full_messages.AlterConfigsRequest
+    broker: ConfigPort, context: RequestContext, request: full_messages.AlterConfigsRequest
 ) -> full_messages.AlterConfigsResponse:
-    """Replaces all settings of resources: what a request does not name goes back to its default.
+    """Replaces all settings of resources: a setting that the request does not name returns to its default.
 
     Log levels cannot be changed in this way. Version 2 is flexible.
     """
@@ -217,11 +236,12 @@ async def alter_configs(
 
 
 async def incremental_alter_configs(
-    broker: Broker, context: RequestContext, request: incremental_messages.IncrementalAlterConfigsRequest
+    broker: ConfigPort, context: RequestContext, request: incremental_messages.IncrementalAlterConfigsRequest
 ) -> incremental_messages.IncrementalAlterConfigsResponse:
     """Sets, deletes, appends to or subtracts from single settings of resources.
 
-    A resource is changed as a whole or not at all, and its error concerns it alone. Version 1 is flexible.
+    The broker changes a resource as a whole or not at all, and its error concerns the resource alone. Version 1 is
+    flexible.
     """
     changes = (
         IncrementalChange(
@@ -256,13 +276,13 @@ async def incremental_alter_configs(
 
 
 def _split_policies(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
-    """The changes of policies, and all others."""
+    """Separates the changes of policies from all other changes."""
     policies = [change for change in changes if change.resource_type == ConfigResourceType.POLICY]
     return policies, [change for change in changes if change.resource_type != ConfigResourceType.POLICY]
 
 
 async def _alter_policies(
-    broker: Broker, changes: Sequence[FullChange | IncrementalChange], *, validate_only: bool
+    broker: ConfigPort, changes: Sequence[FullChange | IncrementalChange], *, validate_only: bool
 ) -> tuple[AlterConfigsResult, ...]:
     if not changes:
         return ()
@@ -282,7 +302,7 @@ def _refuse_each(
 
 
 def _alter_levels(
-    broker: Broker, context: RequestContext, changes: list[IncrementalChange], *, validate_only: bool
+    broker: ConfigPort, context: RequestContext, changes: list[IncrementalChange], *, validate_only: bool
 ) -> list[AlterConfigsResult]:
     counts = Counter(change.resource_name for change in changes)
     results = []
@@ -301,7 +321,7 @@ def _alter_levels(
 
 
 def _partition(
-    broker: Broker, context: RequestContext, changes: Iterable[Change]
+    broker: ConfigPort, context: RequestContext, changes: Iterable[Change]
 ) -> Work[tuple[list[Change], list[AlterConfigsResult]]]:
     allowed, refused = [], []
     for change in changes:
@@ -323,22 +343,21 @@ def _partition(
     return allowed, refused
 
 
-def _changes_tags(broker: Broker, change: FullChange | IncrementalChange) -> bool:
-    """Whether a topic would bear other tags: owners of a topic must not take its tags, and the policies with them, off
-    themselves.
+def _changes_tags(broker: ConfigPort, change: FullChange | IncrementalChange) -> bool:
+    """Whether the change gives a topic other tags: the owners of a topic must not remove its tags, and with the tags
+    the policies, from the topic.
     """
     if isinstance(change, IncrementalChange):
         return any(each.name == TAGS_KEY for each in change.changes)
-    topic = broker.metadata.image.topics.get(change.resource_name)
-    before = "" if topic is None else topic.configs.get(TAGS_KEY, "")
+    before = settings_with_tags(broker.metadata.image, change.resource_name).get(TAGS_KEY, "")
     after = next((value for key, value in change.settings if key == TAGS_KEY), None) or ""
     return set(parse_tags(before)) != set(parse_tags(after))
 
 
 async def _pass_on(
-    broker: Broker, context: RequestContext, request: AlterRequest, changes: Sequence[Change]
+    broker: ConfigPort, context: RequestContext, request: AlterRequest, changes: Sequence[Change]
 ) -> list[AlterConfigsResult] | None:
-    """What the controller says about these changes of the request. None where they are to be made here."""
+    """The controller's results for these changes of the request. None where this broker has to make the changes."""
     forwarding = broker.forwarding
     if forwarding is None or not forwarding.is_needed(context):
         return None
@@ -362,12 +381,12 @@ async def _pass_on(
 
 
 def list_config_resources(
-    broker: Broker, context: RequestContext, request: ListConfigResourcesRequest
+    broker: ConfigPort, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    """The names of the resources that can have settings, of the kinds that the request names or of all kinds.
+    """Lists the names of resources that can have settings, of the requested types or of all types.
 
-    Of groups only those with settings of their own are listed. Version 0 lists client metrics and nothing else, and
-    there are none; version 1 adds the other kinds.
+    Groups are listed only if they have settings of their own. Version 0 lists client metrics alone, of which there are
+    none; version 1 adds the other types.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,14 +1,15 @@
-"""The consumer group protocol of KIP-848: one heartbeat for everything, and a look at groups."""
+"""The consumer group protocol of KIP-848: ConsumerGroupHeartbeat and ConsumerGroupDescribe."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
-from penstock.broker.authorizer import NOT_ASKED, Operation, ResourceType, authorized_operations
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import NOT_ASKED, Authorizer, Operation, ResourceType, authorized_operations
+from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
 from penstock.core.types import TopicId
 from penstock.groups import requests, results
 from penstock.groups.consumer.group import JOINING
@@ -34,15 +35,23 @@ from penstock.protocol.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-_FIRST_WITH_OWN_MEMBER_ID = 1  # before, the coordinator makes the id up
+_FIRST_WITH_OWN_MEMBER_ID = 1  # in version 0 the coordinator generates the id
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
 
 # ---------------------------------------------------------------------------------------------------- heartbeat
 
 
+class ConsumerGroupPort(Protocol):
+    """The parts of the broker that the handlers of consumer groups use."""
+
+    authorizer: Authorizer
+    groups: GroupRuntime
+    slices: Slices
+
+
 async def consumer_group_heartbeat(
-    broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+    broker: ConsumerGroupPort, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
     """Joins, keeps alive, changes or leaves: the one request of the consumer protocol (KIP-848). From version 1 on a
     member brings its own id and may subscribe by a regular expression.
@@ -50,7 +59,7 @@ async def consumer_group_heartbeat(
     if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
-    def may_describe(topic: str) -> bool:  # what a pattern finds is left out in silence
+    def may_describe(topic: str) -> bool:  # a pattern leaves out forbidden topics without an error
         return broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
     names, owned = request.subscribed_topic_names, request.topic_partitions
@@ -105,9 +114,11 @@ def _assignment(partitions: Iterable[TopicIdPartition]) -> Work[Assignment]:
 
 
 async def consumer_group_describe(
-    broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
+    broker: ConsumerGroupPort, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse:
-    """Shows groups of the consumer protocol, as far as the disk has them. From version 1 on a member has its type."""
+    """Shows groups of the consumer protocol, as far as their state is on disk. From version 1 on a member has its
+    type.
+    """
     look = partial(_describe_all, broker, context, request.group_ids)
     described = await broker.groups.read_in_slices(request.group_ids, look)
     async for group in broker.slices.each(described):
@@ -118,7 +129,9 @@ async def consumer_group_describe(
     return ConsumerGroupDescribeResponse(groups=described)
 
 
-def _describe_all(broker: Broker, context: RequestContext, group_ids: Sequence[str]) -> Work[list[DescribedGroup]]:
+def _describe_all(
+    broker: ConsumerGroupPort, context: RequestContext, group_ids: Sequence[str]
+) -> Work[list[DescribedGroup]]:
     described = []
     for group_id in group_ids:
         described.append((yield from _describe(broker, context, group_id)))
@@ -126,7 +139,7 @@ def _describe_all(broker: Broker, context: RequestContext, group_ids: Sequence[s
     return described
 
 
-def _describe(broker: Broker, context: RequestContext, group_id: str) -> Work[DescribedGroup]:
+def _describe(broker: ConsumerGroupPort, context: RequestContext, group_id: str) -> Work[DescribedGroup]:
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     group = broker.groups.shards.read(DESCRIBE_CONSUMER_GROUP, requests.DescribeGroupRequest(group_id))

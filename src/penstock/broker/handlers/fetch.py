@@ -1,10 +1,10 @@
-"""Fetch: slices of segment files to consumers and followers, at once or when enough has arrived.
+"""Fetch: sends slices of segment files to consumers and followers, at once or when enough records have arrived.
 
 A consumer reads up to the high watermark or the last stable offset, from the leader or from another replica (see
-`fetch_readers`). A follower, which is a registered broker that says its id, reads up to the end of the log. Its fetch
-says how far its own log goes, which may raise the high watermark; a fetch that fails or diverges says nothing
-(KAFKA-13141). A follower that does not know the high watermark is answered soon, with the next records if they come
-before.
+`fetch_readers`). A follower, which is a registered broker that sends its id, reads up to the end of the log. Its fetch
+carries the end of its own log, which may raise the high watermark; a fetch that fails or diverges raises nothing
+(KAFKA-13141). A follower that does not know the high watermark gets an answer soon, with the next records if they come
+earlier.
 """
 
 from __future__ import annotations
@@ -12,18 +12,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Iterator
 from itertools import islice
+from typing import Protocol
 
 from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
-from penstock.broker.fetch_readers import Read, Reader, diverges, find_nearest, identify, read_records
-from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchTarget, PartitionKey
+from penstock.broker.fetch_readers import (
+    FetchReader,
+    FetchReaderPort,
+    Read,
+    diverges,
+    find_nearest,
+    identify,
+    read_records,
+)
+from penstock.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION, FetchPlan, FetchSessions, FetchTarget, PartitionKey
 from penstock.broker.handlers.brokers.follower_reads import end_pass, is_behind, note_sent, read_for_follower
 from penstock.broker.handlers.current_leaders import FIRST_FETCH_VERSION, MISPLACED, current_leader, leader_nodes
 from penstock.broker.partitions.follower_watch import HIGH_WATERMARK_DELAY_MS, FollowerWatch
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.waiting import Waiter, Watched
+from penstock.broker.partitions.purgatory import Waiter, Watched
+from penstock.broker.quotas.client_quotas import ClientQuotas
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work
+from penstock.broker.slices import Slices, Work
+from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import ZERO_UUID
@@ -39,21 +49,32 @@ from penstock.protocol.messages.fetch import (
 
 _FIRST_VERSION_WITH_SESSIONS = 7
 _FIRST_VERSION_WITH_TOPIC_IDS = 13
-# Partitions that are read in one turn of the loop: some 2 ms where all of them have data.
+# The number of partitions that one turn of the loop reads: some 2 ms where all of them have data.
 _MANY = 200
 
 
-def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Awaitable[FetchResponse]:
+class FetchPort(FetchReaderPort, Protocol):
+    """The parts of the broker that fetches use."""
+
+    fetch_sessions: FetchSessions
+    metrics: BrokerMetrics
+    quotas: ClientQuotas
+    slices: Slices
+
+
+def fetch(
+    broker: FetchPort, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Awaitable[FetchResponse]:
     """Reads batches from partitions, at once or when `min_bytes` have arrived or `max_wait_ms` are over.
 
-    From version 7 on a session may remember what the client fetches (KIP-227). From version 12 on a reader says which
-    epoch it has read last, and is told if its log diverges (KIP-595). From version 13 on topics have ids instead of
-    names. From version 15 on a follower says its broker epoch (KIP-903), from version 18 on its high watermark. From
+    From version 7 on a session may keep the client's partitions (KIP-227). From version 12 on a reader sends the epoch
+    of its last record, and the answer reports a diverging log (KIP-595). From version 13 on topics have ids instead of
+    names. From version 15 on a follower sends its broker epoch (KIP-903), from version 18 on its high watermark. From
     version 16 on a refusal names the partition's leader (KIP-951).
     """
     if broker.quotas.bounds_fetches and request.replica_id < 0 and request.replica_state is None:
         request.max_bytes = broker.quotas.most_fetched(context, request.max_bytes)
-    # As much as the answer may hold is enough; waiting for more would be waiting for ever.
+    # The size limit of the answer bounds `min_bytes`: a fetch that waits for more would wait for ever.
     request.min_bytes = min(request.min_bytes, request.max_bytes, broker.config.requests.fetch_max_bytes)
     named = sum([len(topic.partitions) for topic in request.topics])
     if named + len(request.forgotten_topics_data) > _MANY:
@@ -101,7 +122,7 @@ def _forgotten(context: RequestContext, request: FetchRequest) -> Iterator[Parti
 
 
 def _plan(
-    broker: Broker,
+    broker: FetchPort,
     context: RequestContext,
     request: FetchRequest,
     targets: list[FetchTarget],
@@ -111,7 +132,7 @@ def _plan(
     if request.replica_id >= 0 or request.replica_state is not None:
         reader = identify(broker, context, request)
         if reader.may_follow and reader.follower in broker.partitions.context.brokers:
-            follower = reader.follower  # otherwise its partitions will say so
+            follower = reader.follower  # otherwise the partitions answer with the error
     is_alone = request.session_epoch == FINAL_EPOCH and request.session_id == NO_SESSION
     if is_alone or context.api_version < _FIRST_VERSION_WITH_SESSIONS:
         return FetchPlan(targets, watch=None if follower is None else FollowerWatch(follower))
@@ -129,7 +150,7 @@ def _plan(
 # ---------------------------------------------------------------------------- many partitions
 
 
-async def _fetch_many(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse:
+async def _fetch_many(broker: FetchPort, context: RequestContext, request: FetchRequest) -> FetchResponse:
     try:
         plan = await broker.slices.run(_plan_in_slices(broker, context, request))
     except ApiError as error:
@@ -137,7 +158,7 @@ async def _fetch_many(broker: Broker, context: RequestContext, request: FetchReq
     return await _serve_in_slices(broker, context, request, plan)
 
 
-def _plan_in_slices(broker: Broker, context: RequestContext, request: FetchRequest) -> Work[FetchPlan]:
+def _plan_in_slices(broker: FetchPort, context: RequestContext, request: FetchRequest) -> Work[FetchPlan]:
     targets, forgotten = _targets(context, request), _forgotten(context, request)
     plan = _plan(broker, context, request, [*islice(targets, _MANY)], [*islice(forgotten, _MANY)])
     while True:
@@ -151,10 +172,11 @@ def _plan_in_slices(broker: Broker, context: RequestContext, request: FetchReque
 
 
 async def _serve_in_slices(
-    broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan
+    broker: FetchPort, context: RequestContext, request: FetchRequest, plan: FetchPlan
 ) -> FetchResponse:
-    """A partition is watched from before it is read on, since the others are read in later turns of the loop. What
-    arrives meanwhile may be counted twice, so that the wait ends early; then everything is read again.
+    """Serves a fetch of many partitions in several turns of the loop. The fetch watches a partition from before its
+    read, because later turns read the others. Records that arrive meanwhile may be counted twice and end the wait
+    early; then the fetch reads everything again.
     """
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
     is_first = True
@@ -181,7 +203,7 @@ async def _serve_in_slices(
 
 
 def _read_in_slices(
-    broker: Broker,
+    broker: FetchPort,
     context: RequestContext,
     request: FetchRequest,
     plan: FetchPlan,
@@ -198,7 +220,7 @@ def _read_in_slices(
     return read
 
 
-def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> Work[FetchResponse]:
+def _respond_in_slices(broker: FetchPort, context: RequestContext, plan: FetchPlan, read: Read) -> Work[FetchResponse]:
     if broker.quotas.bounds_fetches and read.followed is None:
         throttle_ms = broker.quotas.throttle_fetch(context, read.size)
         if throttle_ms:
@@ -213,8 +235,10 @@ def _respond_in_slices(broker: Broker, context: RequestContext, plan: FetchPlan,
 # ---------------------------------------------------------------------------- reading
 
 
-def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, *, is_first: bool) -> Read:
-    """Costs about 8 us for each partition with data and 2 us for one without. The first batch found is always whole,
+def _read(
+    broker: FetchPort, context: RequestContext, request: FetchRequest, plan: FetchPlan, *, is_first: bool
+) -> Read:
+    """Costs about 8 us for each partition with data and 2 us for a partition without. The first batch is always whole,
     so that a batch larger than the limits still gets through. Bench: consume 100 B and 1 KiB.
     """
     read = Read(broker, request, identify(broker, context, request), plan.watch, is_first)
@@ -226,7 +250,7 @@ def _read(broker: Broker, context: RequestContext, request: FetchRequest, plan: 
 
 
 def _read_target(
-    broker: Broker, context: RequestContext, target: FetchTarget, read: Read, waiter: Waiter | None = None
+    broker: FetchPort, context: RequestContext, target: FetchTarget, read: Read, waiter: Waiter | None = None
 ) -> None:
     data = PartitionData(partition_index=target.partition, high_watermark=-1, records=b"")
     watched: Watched | None = None
@@ -248,7 +272,7 @@ def _read_target(
     read.answers.append((target, watched, data))
 
 
-def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader: Reader) -> Partition:
+def _locate(broker: FetchPort, context: RequestContext, target: FetchTarget, reader: FetchReader) -> Partition:
     name = target.topic
     if isinstance(name, bytes):
         found = broker.partitions.topic_name(name)
@@ -267,14 +291,19 @@ def _locate(broker: Broker, context: RequestContext, target: FetchTarget, reader
     return partition
 
 
-def _topic_name(broker: Broker, target: FetchTarget) -> str | None:
+def _topic_name(broker: FetchPort, target: FetchTarget) -> str | None:
     return broker.partitions.topic_name(target.topic) if isinstance(target.topic, bytes) else target.topic
 
 
 def _sends_elsewhere(
-    broker: Broker, context: RequestContext, partition: Partition, target: FetchTarget, data: PartitionData, read: Read
+    broker: FetchPort,
+    context: RequestContext,
+    partition: Partition,
+    target: FetchTarget,
+    data: PartitionData,
+    read: Read,
 ) -> bool:
-    """Whether another replica is nearer to the consumer: it is named instead of records (KIP-392)."""
+    """Whether another replica is nearer to the consumer: the answer names that replica instead of records (KIP-392)."""
     nearest = find_nearest(broker, context, partition, read.reader.rack, target.fetch_offset)
     if nearest is None:
         return False
@@ -289,7 +318,7 @@ def _read_partition(partition: Partition, target: FetchTarget, data: PartitionDa
     reader = read.reader
     partition.check_leader_epoch(target.current_leader_epoch)
     if not partition.is_leader and (partition.suspension or not reader.may_read_follower(target.current_leader_epoch)):
-        partition.check_leader()  # a suspended leader is no follower: it may miss what its successor has
+        partition.check_leader()  # a suspended leader is no follower: its log may lack records of its successor
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if reader.is_read_committed:
         data.aborted_transactions = []
@@ -325,7 +354,7 @@ def _watch(request: FetchRequest, plan: FetchPlan, read: Read, timeout_ms: int) 
 
 
 async def _wait(
-    broker: Broker, context: RequestContext, request: FetchRequest, plan: FetchPlan, woken: asyncio.Future[None]
+    broker: FetchPort, context: RequestContext, request: FetchRequest, plan: FetchPlan, woken: asyncio.Future[None]
 ) -> FetchResponse:
     deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
     while True:
@@ -348,7 +377,7 @@ async def _wait(
 _Topics = dict[TopicId | str, FetchableTopicResponse]
 
 
-def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read) -> FetchResponse:
+def _respond(broker: FetchPort, context: RequestContext, plan: FetchPlan, read: Read) -> FetchResponse:
     if broker.quotas.bounds_fetches and read.followed is None:
         throttle_ms = broker.quotas.throttle_fetch(context, read.size)
         if throttle_ms:
@@ -359,9 +388,9 @@ def _respond(broker: Broker, context: RequestContext, plan: FetchPlan, read: Rea
     return _response(broker, context, plan, read, topics)
 
 
-def _throttled(broker: Broker, plan: FetchPlan, throttle_ms: int) -> FetchResponse:
-    """The answer for a consumer that has had more than its quota: when to come again, and nothing else (KIP-219). A
-    session that goes on knows nothing of it; one that would begin here begins with the next fetch.
+def _throttled(broker: FetchPort, plan: FetchPlan, throttle_ms: int) -> FetchResponse:
+    """The answer for a consumer that has exceeded its quota: the throttle time, and nothing else (KIP-219). An existing
+    session does not change; a session that would begin here begins with the next fetch.
     """
     session_id = NO_SESSION
     if plan.session is not None:
@@ -372,7 +401,9 @@ def _throttled(broker: Broker, plan: FetchPlan, throttle_ms: int) -> FetchRespon
     return FetchResponse(session_id=session_id, throttle_time_ms=throttle_ms)
 
 
-def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: Read, topics: _Topics) -> FetchResponse:
+def _response(
+    broker: FetchPort, context: RequestContext, plan: FetchPlan, read: Read, topics: _Topics
+) -> FetchResponse:
     response = FetchResponse(
         session_id=plan.session.id if plan.session else NO_SESSION, responses=list(topics.values())
     )
@@ -387,13 +418,13 @@ def _response(broker: Broker, context: RequestContext, plan: FetchPlan, read: Re
     if read.leaders:
         response.node_endpoints = [
             NodeEndpoint(node_id=node.node_id, host=node.host, port=node.port, rack=node.rack)
-            for node in leader_nodes(broker, context.listener, read.leaders)
+            for node in leader_nodes(broker.partitions, context.listener, read.leaders)
         ]
     return response
 
 
-def _name_leader(broker: Broker, target: FetchTarget, data: PartitionData, read: Read) -> None:
-    leader = current_leader(broker, _topic_name(broker, target) or "", target.partition)
+def _name_leader(broker: FetchPort, target: FetchTarget, data: PartitionData, read: Read) -> None:
+    leader = current_leader(broker.partitions, _topic_name(broker, target) or "", target.partition)
     if leader is not None:
         data.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
         read.leaders.append(leader[0])

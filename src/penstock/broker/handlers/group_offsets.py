@@ -1,14 +1,17 @@
-"""Committed offsets of groups: commit, fetch, delete."""
+"""Committed offsets of groups: OffsetCommit, OffsetFetch, OffsetDelete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
-from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import Authorizer, Operation, ResourceType
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
+from penstock.cluster.metadata import Metadata
 from penstock.core.types import ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups import requests, results
 from penstock.groups.operations.table import COMMIT_OFFSETS, DELETE_OFFSETS, FETCH_OFFSETS
@@ -42,16 +45,28 @@ _FIRST_WITH_TOPIC_IDS = 10
 _FIRST_WITH_GROUPS = 8
 _FIRST_COMMIT_WITH_GROUP_NOT_FOUND = 9
 _FIRST_WITH_GROUP_ERROR = 2
-# Offsets that are committed without slices: some 0.5 ms.
+# The number of offsets that a commit handles without slices: some 0.5 ms.
 FEW_OFFSETS = 50
 
-# What is said of a topic: its name (as far as it is known) and id, and the error that all its partitions get.
+# The name (as far as known) and id of a topic, and the error for all its partitions.
 _Topic = tuple[str, TopicId, ErrorCode]
 
 
-def _resolve(broker: Broker, context: RequestContext, operation: Operation, name: str, topic_id: TopicId) -> _Topic:
-    """Committing needs topics that exist; the id is filled in, so that offsets of a later topic of the same name
-    are told apart.
+class GroupOffsetPort(Protocol):
+    """The parts of the broker that the handlers of committed offsets use."""
+
+    authorizer: Authorizer
+    groups: GroupRuntime
+    metadata: Metadata
+    partitions: Partitions
+    slices: Slices
+
+
+def _resolve(
+    broker: GroupOffsetPort, context: RequestContext, operation: Operation, name: str, topic_id: TopicId
+) -> _Topic:
+    """Resolves a topic of the request. A commit needs an existing topic; the id tells its offsets from offsets of a
+    later topic of the same name.
     """
     if context.api_version >= _FIRST_WITH_TOPIC_IDS:
         known = broker.partitions.topic_name(topic_id)
@@ -66,11 +81,13 @@ def _resolve(broker: Broker, context: RequestContext, operation: Operation, name
 # ---------------------------------------------------------------------------------------------------- OffsetCommit
 
 
-async def offset_commit(broker: Broker, context: RequestContext, request: OffsetCommitRequest) -> OffsetCommitResponse:
-    """Records how far a group has read. Topics are looked up in slices. The offsets, however many, are one decision of
-    the coordinator and one batch: all of them are recorded, or none.
+async def offset_commit(
+    broker: GroupOffsetPort, context: RequestContext, request: OffsetCommitRequest
+) -> OffsetCommitResponse:
+    """Records the positions of a group. Lookups of topics run in slices. All offsets, however many, are one decision of
+    the coordinator and one batch: the coordinator records all of them or none.
 
-    Versions from 5 on have no retention time, versions from 7 on may name a static member. From version 9 on a member
+    Versions from 5 on have no retention time; versions from 7 on may name a static member. From version 9 on a member
     of the consumer protocol may commit, and a group that does not exist is an error. From version 10 on topics have ids
     instead of names.
     """
@@ -87,7 +104,7 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
         if offsets or not request.topics:
             await _commit(broker, context, request, offsets, errors)
     response = OffsetCommitResponse()
-    # Outside, too: the inner loop alone would never give a turn where every topic has one partition.
+    # The outer loop yields too: the inner loop alone would never yield where every topic has one partition.
     async for topic, (name, topic_id, refusal) in broker.slices.each(zip(request.topics, resolved, strict=True)):
         refusal = refusal if allowed else ErrorCode.GROUP_AUTHORIZATION_FAILED
         answer = OffsetCommitResponseTopic(name=topic.name, topic_id=topic_id)
@@ -101,13 +118,13 @@ async def offset_commit(broker: Broker, context: RequestContext, request: Offset
 
 
 async def _commit_few(
-    broker: Broker,
+    broker: GroupOffsetPort,
     context: RequestContext,
     request: OffsetCommitRequest,
     topic: OffsetCommitRequestTopic,
     allowed: bool,
 ) -> OffsetCommitResponse:
-    """What a consumer of one topic commits: too little to be done in slices, which would cost 10 us more."""
+    """The commit of a consumer with one topic: too small for slices, which would cost 10 us more."""
     resolved = _resolve(broker, context, Operation.READ, topic.name, topic.topic_id)
     name, topic_id, refusal = resolved
     errors: dict[tuple[str, int], ErrorCode] = {}
@@ -129,13 +146,13 @@ async def _commit_few(
 
 
 async def _commit(
-    broker: Broker,
+    broker: GroupOffsetPort,
     context: RequestContext,
     request: OffsetCommitRequest,
     offsets: Sequence[requests.OffsetToCommit],
     errors: dict[tuple[str, int], ErrorCode],
 ) -> None:
-    """Records offsets, all in one batch, and notes what became of each."""
+    """Records offsets, all in one batch, and notes the result of each."""
     commit = _commit_request(context, request, offsets)
     if len(offsets) <= FEW_OFFSETS:
         result = await broker.groups.submit(COMMIT_OFFSETS, commit)
@@ -164,12 +181,14 @@ def _commit_request(
 
 
 def _offsets_to_commit(
-    broker: Broker,
+    broker: GroupOffsetPort,
     topics: Iterable[OffsetCommitRequestTopic],
     resolved: Iterable[_Topic],
     errors: dict[tuple[str, int], ErrorCode],
 ) -> Iterable[requests.OffsetToCommit | None]:
-    """None in place of an offset that is refused; its error is noted."""
+    """Yields the offsets to commit, None in place of a refused offset; the error of a refused offset goes to
+    `errors`.
+    """
     for topic, (name, topic_id, refusal) in zip(topics, resolved, strict=True):
         yield None
         if refusal:
@@ -192,12 +211,15 @@ def _offsets_to_commit(
 # ---------------------------------------------------------------------------------------------------- OffsetFetch
 
 
-async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse:
-    """Tells how far groups have read. Only offsets that are durable, as far as flush.messages asks for it, are told.
+async def offset_fetch(
+    broker: GroupOffsetPort, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    """Answers the committed offsets of groups. Only durable offsets are answered, as far as flush.messages asks for
+    durability.
 
-    From version 2 on null topics stand for all, and the group has an error of its own. From version 7 on a client may
-    ask for stable offsets alone. From version 8 on a request asks for several groups, from version 9 on as a member of
-    one. From version 10 on topics have ids instead of names.
+    From version 2 on null topics stand for all topics, and the group has an error of its own. From version 7 on a
+    client may ask for stable offsets alone. From version 8 on a request asks for several groups, from version 9 on as a
+    member of a group. From version 10 on topics have ids instead of names.
     """
     if context.api_version >= _FIRST_WITH_GROUPS:
         asked = broker.slices.each(request.groups)
@@ -214,7 +236,7 @@ async def offset_fetch(broker: Broker, context: RequestContext, request: OffsetF
 def _as_single(
     answer: OffsetFetchResponseGroup, version: int, asked: OffsetFetchRequestGroup
 ) -> Work[OffsetFetchResponse]:
-    """Versions below 8 ask for one group; below 2 there is no place for its error but each partition."""
+    """Versions below 8 ask for one group; below version 2 only the partitions have room for the group's error."""
     topics = answer.topics
     if answer.error_code and version < _FIRST_WITH_GROUP_ERROR:
         topics = [
@@ -245,7 +267,7 @@ def _no_offset(index: int, error_code: int) -> OffsetFetchResponsePartitions:
 
 
 async def _fetch_group(
-    broker: Broker, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
+    broker: GroupOffsetPort, context: RequestContext, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
     answer = OffsetFetchResponseGroup(group_id=asked.group_id)
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.GROUP, asked.group_id):
@@ -261,7 +283,7 @@ async def _fetch_group(
         else:
             wanted += [TopicPartition(name, index) for index in topic.partition_indexes]
     topics: dict[str, OffsetFetchResponseTopics] = {}
-    # All offsets are of one moment: a commit is seen whole or not at all.
+    # All offsets are of one moment: a fetch sees a commit as a whole or not at all.
     partitions_asked = None if asked.topics is None else wanted
     look = partial(_look_up, broker, asked, partitions_asked, require_stable)
     fetched = await broker.groups.read([asked.group_id], look)
@@ -275,7 +297,7 @@ async def _fetch_group(
 
 
 def _look_up(
-    broker: Broker,
+    broker: GroupOffsetPort,
     asked: OffsetFetchRequestGroup,
     partitions: Sequence[TopicPartition] | None,
     require_stable: bool,
@@ -293,18 +315,18 @@ def _look_up(
 
 
 def _add_offset(
-    broker: Broker,
+    broker: GroupOffsetPort,
     context: RequestContext,
     offset: results.FetchedOffset,
     topics: dict[str, OffsetFetchResponseTopics],
 ) -> None:
     if not broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, offset.topic):
-        return  # named topics have been asked for already
+        return  # for named topics the handler has checked this right before
     topic = topics.get(offset.topic)
     if topic is None:
         image = broker.metadata.image.topics.get(offset.topic)
         if image is None and context.api_version >= _FIRST_WITH_TOPIC_IDS:
-            return  # a topic that is gone has no id to be named by
+            return  # a deleted topic has no id that could name it
         topic_id = ZERO_TOPIC_ID if image is None else image.topic_id
         topic = topics[offset.topic] = OffsetFetchResponseTopics(name=offset.topic, topic_id=topic_id)
     topic.partitions.append(
@@ -321,8 +343,10 @@ def _add_offset(
 # ---------------------------------------------------------------------------------------------------- OffsetDelete
 
 
-async def offset_delete(broker: Broker, context: RequestContext, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
-    """Deletes offsets of a group, of topics that no member reads. There is one version."""
+async def offset_delete(
+    broker: GroupOffsetPort, context: RequestContext, request: OffsetDeleteRequest
+) -> OffsetDeleteResponse:
+    """Deletes a group's offsets for topics that no member reads. There is one version."""
     if not broker.authorizer.is_allowed(context, Operation.DELETE, ResourceType.GROUP, request.group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     errors: dict[tuple[str, int], ErrorCode] = {}

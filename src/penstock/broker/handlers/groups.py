@@ -1,22 +1,27 @@
-"""The classic group protocol: finding the coordinator, membership, and looking at groups."""
+"""The classic group protocol: FindCoordinator, membership, and administration of groups."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from functools import partial
+from typing import Protocol
 
 from penstock.broker.authorizer import (
     CLUSTER_NAME,
     NOT_ASKED,
+    Authorizer,
     Operation,
     ResourceType,
     authorized_operations,
 )
-from penstock.broker.broker import Broker
+from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.tickets import Ticket, answer_with
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import OFFSETS_PER_TURN, Work, collect, pieces
+from penstock.broker.slices import OFFSETS_PER_TURN, Slices, Work, collect, pieces
+from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.metadata import Metadata
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.groups import requests, results
 from penstock.groups.operations.table import (
@@ -49,7 +54,7 @@ from penstock.protocol.messages.sync_group import (
 _GROUP_KEY = 0
 _TRANSACTION_KEY = 1
 _SHARE_KEY = 2
-# By key type: where the coordinator keeps its state, and who may ask for it.
+# By key type: the topic with the coordinator's state, the resource type for the authorizer, and the error of a refusal.
 _COORDINATORS = {
     _GROUP_KEY: (CONSUMER_OFFSETS, ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     _TRANSACTION_KEY: (
@@ -66,11 +71,25 @@ _FIRST_WITH_NULL_PROTOCOL = 7
 _FIRST_BATCHED_LEAVE = 3
 _FIRST_WITH_PROTOCOL_NAMES = 5
 _FIRST_WITH_GROUP_NOT_FOUND = 6
-# So many members are told or assigned in one piece, in a tenth of a millisecond; more in slices.
+# Up to this number of members, one turn of the loop handles all of them, in a tenth of a millisecond; slices handle
+# more.
 _FEW_MEMBERS = 100
 
 
-def _may(broker: Broker, context: RequestContext, operation: Operation, group_id: str) -> bool:
+class GroupPort(Protocol):
+    """The parts of the broker that the handlers of groups use."""
+
+    authorizer: Authorizer
+    groups: GroupRuntime
+    metadata: Metadata
+    slices: Slices
+    topic_creation: TopicCreation
+    transactions: TransactionRuntime
+
+    def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]: ...
+
+
+def _may(broker: GroupPort, context: RequestContext, operation: Operation, group_id: str) -> bool:
     return broker.authorizer.is_allowed(context, operation, ResourceType.GROUP, group_id)
 
 
@@ -78,12 +97,13 @@ def _may(broker: Broker, context: RequestContext, operation: Operation, group_id
 
 
 async def find_coordinator(
-    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+    broker: GroupPort, context: RequestContext, request: FindCoordinatorRequest
 ) -> FindCoordinatorResponse:
     """Names the broker that coordinates a group or a transactional id.
 
-    A group has its coordinator on the leader of its partition of `__consumer_offsets`, a transactional id on that of
-    `__transaction_state`. The first question creates the topic. From version 4 on a request asks for several at once.
+    The coordinator of a group is the leader of the group's partition of `__consumer_offsets`, the coordinator of a
+    transactional id the leader of the id's partition of `__transaction_state`. The first request creates the topic.
+    From version 4 on a request asks for several coordinators.
     """
     batched = context.api_version >= _FIRST_BATCHED_FIND
     keys = request.coordinator_keys if batched else [request.key]
@@ -100,7 +120,7 @@ async def find_coordinator(
     )
 
 
-async def _find(broker: Broker, context: RequestContext, key_type: int, key: str) -> Coordinator:
+async def _find(broker: GroupPort, context: RequestContext, key_type: int, key: str) -> Coordinator:
     answer = Coordinator(key=key, node_id=-1, port=-1, error_message=None)
     if key_type not in _COORDINATORS:
         answer.error_code = ErrorCode.INVALID_REQUEST
@@ -134,13 +154,13 @@ async def _find(broker: Broker, context: RequestContext, key_type: int, key: str
 
 
 def join_group(
-    broker: Broker, context: RequestContext, request: JoinGroupRequest
+    broker: GroupPort, context: RequestContext, request: JoinGroupRequest
 ) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     """Joins a classic group; the answer comes when the group's next generation has its members.
 
-    From version 4 on a new member is first told its id (KIP-394). From version 5 on a member may be static. From
-    version 7 on the protocol may be null where the join failed. From version 9 on a leader may be told to keep the
-    assignment.
+    From version 4 on the first answer to a new member is the member's id (KIP-394). From version 5 on a member may be
+    static. From version 7 on the protocol may be null where the join failed. From version 9 on the answer may ask a
+    leader to keep the assignment.
     """
     if not _may(broker, context, Operation.READ, request.group_id):
         return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -166,7 +186,7 @@ def join_group(
 
 
 async def _joined_later(
-    broker: Broker, context: RequestContext, request: requests.JoinRequest, ticket: Ticket[results.JoinResult]
+    broker: GroupPort, context: RequestContext, request: requests.JoinRequest, ticket: Ticket[results.JoinResult]
 ) -> JoinGroupResponse:
     try:
         result = await ticket.wait()
@@ -205,7 +225,7 @@ def _joined(
 
 
 def sync_group(
-    broker: Broker, context: RequestContext, request: SyncGroupRequest
+    broker: GroupPort, context: RequestContext, request: SyncGroupRequest
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     """Takes the leader's assignment, and gives each member its part. From version 3 on a member may be static, from
     version 5 on a member must name the protocol.
@@ -220,7 +240,7 @@ def sync_group(
     return _sync(broker, request, tuple(map(_read_assignment, request.assignments)))
 
 
-async def _sync_many(broker: Broker, request: SyncGroupRequest) -> SyncGroupResponse:
+async def _sync_many(broker: GroupPort, request: SyncGroupRequest) -> SyncGroupResponse:
     assignments = await broker.slices.run(collect(map(_read_assignment, request.assignments)))
     response = _sync(broker, request, tuple(assignments))
     return response if isinstance(response, SyncGroupResponse) else await response
@@ -231,7 +251,7 @@ def _read_assignment(given: SyncGroupRequestAssignment) -> requests.MemberAssign
 
 
 def _sync(
-    broker: Broker, request: SyncGroupRequest, assignments: tuple[requests.MemberAssignment, ...]
+    broker: GroupPort, request: SyncGroupRequest, assignments: tuple[requests.MemberAssignment, ...]
 ) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     domain = requests.SyncRequest(
         group_id=request.group_id,
@@ -255,9 +275,11 @@ def _synced(result: results.SyncResult) -> SyncGroupResponse:
 
 
 def heartbeat(
-    broker: Broker, context: RequestContext, request: HeartbeatRequest
+    broker: GroupPort, context: RequestContext, request: HeartbeatRequest
 ) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
-    """Keeps a member's session alive, and tells the member of a rebalance. From version 3 on a member may be static."""
+    """Keeps a member's session alive, and reports a rebalance to the member. From version 3 on a member may be
+    static.
+    """
     if not _may(broker, context, Operation.READ, request.group_id):
         return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     domain = requests.HeartbeatRequest(
@@ -270,9 +292,9 @@ def _beaten(result: results.HeartbeatResult) -> HeartbeatResponse:
     return HeartbeatResponse(error_code=result.error)
 
 
-async def leave_group(broker: Broker, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
-    """Takes members out of a group: one, or from version 3 on several, who may be static. Many are taken out one part
-    after another, as if they had left by themselves.
+async def leave_group(broker: GroupPort, context: RequestContext, request: LeaveGroupRequest) -> LeaveGroupResponse:
+    """Removes members from a group: one member, or from version 3 on several, which may be static. Many members leave
+    one part after another, as if each had left by itself.
     """
     if not _may(broker, context, Operation.READ, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -280,7 +302,7 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
         alone = requests.LeaveRequest(request.group_id, (requests.LeavingMember(request.member_id),))
         return LeaveGroupResponse(error_code=(await broker.groups.submit(LEAVE_GROUP, alone)).single_error)
     response = LeaveGroupResponse()
-    error = ErrorCode.NONE  # of the whole group, since a part that could not leave
+    error = ErrorCode.NONE  # the group's error, since a part that could not leave
     async for piece in broker.slices.each(pieces(request.members, OFFSETS_PER_TURN)):
         leaving = tuple(requests.LeavingMember(m.member_id, m.group_instance_id, m.reason or "") for m in piece)
         left: Sequence[results.MemberLeft] = ()
@@ -289,7 +311,7 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
             error, left = result.error, result.members
         if error and not response.members:
             return LeaveGroupResponse(error_code=error)
-        if error:  # others have left, so the error is that of those who have not
+        if error:  # earlier parts have left, so only the members of this part get the error
             left = [results.MemberLeft(member.member_id, member.group_instance_id, error) for member in leaving]
         response.members += [
             MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=each.error)
@@ -302,19 +324,19 @@ async def leave_group(broker: Broker, context: RequestContext, request: LeaveGro
 
 
 async def describe_groups(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+    broker: GroupPort, context: RequestContext, request: DescribeGroupsRequest
 ) -> DescribeGroupsResponse:
-    """Shows classic groups with their members, as far as the disk has them.
+    """Shows classic groups with their members, as far as their state is on disk.
 
-    From version 3 on the answer may say what the client may do. From version 6 on a group that does not exist is an
-    error; before, such a group is dead.
+    From version 3 on the answer may list the client's allowed operations. From version 6 on a group that does not exist
+    is an error; before version 6 such a group has the state Dead.
     """
     look = partial(_describe_all, broker, context, request)
     return DescribeGroupsResponse(groups=await broker.groups.read_in_slices(request.groups, look))
 
 
 def _describe_all(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest
+    broker: GroupPort, context: RequestContext, request: DescribeGroupsRequest
 ) -> Work[list[DescribedGroup]]:
     described = []
     for group_id in request.groups:
@@ -324,7 +346,7 @@ def _describe_all(
 
 
 def _describe(
-    broker: Broker, context: RequestContext, request: DescribeGroupsRequest, group_id: str
+    broker: GroupPort, context: RequestContext, request: DescribeGroupsRequest, group_id: str
 ) -> Work[DescribedGroup]:
     if not _may(broker, context, Operation.DESCRIBE, group_id):
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
@@ -358,7 +380,7 @@ def _describe(
     )
 
 
-async def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
+async def list_groups(broker: GroupPort, context: RequestContext, request: ListGroupsRequest) -> ListGroupsResponse:
     """Lists groups of every kind. From version 4 on a request may filter by state, from version 5 on by type."""
     sees_all = broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     listed = await broker.groups.read_in_slices(
@@ -378,8 +400,10 @@ async def list_groups(broker: Broker, context: RequestContext, request: ListGrou
     return response
 
 
-async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    """Deletes groups that have no members, with their offsets. All versions served are alike."""
+async def delete_groups(
+    broker: GroupPort, context: RequestContext, request: DeleteGroupsRequest
+) -> DeleteGroupsResponse:
+    """Deletes groups without members, and their offsets. All versions have the same behaviour."""
     response = DeleteGroupsResponse()
     async for group_id in broker.slices.each(request.groups_names):
         code = await _delete(broker, context, group_id)
@@ -387,7 +411,7 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
     return response
 
 
-async def _delete(broker: Broker, context: RequestContext, group_id: str) -> ErrorCode:
+async def _delete(broker: GroupPort, context: RequestContext, group_id: str) -> ErrorCode:
     if not _may(broker, context, Operation.DELETE, group_id):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     result = await broker.groups.submit_in_slices(DELETE_GROUP, requests.DeleteGroupRequest(group_id))

@@ -1,4 +1,6 @@
-"""DescribeLogDirs and AlterReplicaLogDirs: which partitions lie on which disk, and how they get to another."""
+"""DescribeLogDirs and AlterReplicaLogDirs: the partitions in each data directory, and their moves between
+directories.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,16 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from penstock.broker.partitions.moves import Moves
+from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work
+from penstock.broker.slices import Slices, Work
 from penstock.core.types import TopicPartition
 from penstock.log.directories.data_directory import DataDirectory
+from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.storage.files import DiskSpace
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.alter_replica_log_dirs import (
@@ -30,12 +35,22 @@ from penstock.protocol.messages.describe_log_dirs import (
 )
 
 
+class LogDirPort(Protocol):
+    """The parts of the broker that the handlers of log directories use."""
+
+    authorizer: Authorizer
+    directories: LogDirectories
+    moves: Moves
+    partitions: Partitions
+    slices: Slices
+
+
 async def describe_log_dirs(
-    broker: Broker, context: RequestContext, request: DescribeLogDirsRequest
+    broker: LogDirPort, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
-    """Lists the partitions in each data directory and their sizes, and the copies of those that move there. From
-    version 3 on the whole request may fail, from version 4 on the answer has the size of the disk. A disk that hangs
-    may not say how large it is: a thread asks.
+    """Lists the partitions of each data directory with their sizes, and the copies of partitions that move to the
+    directory. From version 3 on the whole request may fail, from version 4 on the answer has the size of the disk. A
+    query of the size may hang with its disk, so a thread makes the query.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -50,11 +65,12 @@ async def describe_log_dirs(
 
 
 async def alter_replica_log_dirs(
-    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+    broker: LogDirPort, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    """Moves replicas of this broker to other data directories of it. The answer says whether a move has begun; the move
-    itself goes on, and DescribeLogDirs shows its copy. A replica that this broker does not have yet is made in the
-    directory when it comes, and the answer is REPLICA_NOT_AVAILABLE. Versions 1 and 2 differ in their encoding alone.
+    """Moves replicas of this broker to other data directories of this broker. The answer reports whether a move has
+    begun; the move itself goes on, and DescribeLogDirs shows its copy. For a replica that this broker does not have
+    yet, the broker remembers the directory and answers REPLICA_NOT_AVAILABLE. Versions 1 and 2 differ in their encoding
+    alone.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         return await broker.slices.run(_alter(request, lambda _, __: ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
@@ -77,7 +93,9 @@ def _alter(
     return AlterReplicaLogDirsResponse(results=list(results.values()))
 
 
-def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[dict[Path, list[DescribeLogDirsTopic]]]:
+def _list_partitions(
+    broker: LogDirPort, request: DescribeLogDirsRequest
+) -> Work[dict[Path, list[DescribeLogDirsTopic]]]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = set()
@@ -108,7 +126,7 @@ def _list_partitions(broker: Broker, request: DescribeLogDirsRequest) -> Work[di
 
 
 def _measure(directories: list[DataDirectory]) -> dict[Path, DiskSpace]:
-    """In a thread. A disk that does not answer is left out."""
+    """Runs in a thread. The result leaves out a disk that does not answer."""
     spaces = {}
     for directory in directories:
         with contextlib.suppress(OSError):

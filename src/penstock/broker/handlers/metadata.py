@@ -1,4 +1,4 @@
-"""What clients ask first: which APIs, which brokers, which topics."""
+"""The first requests of clients: ApiVersions, Metadata, DescribeCluster, DescribeTopicPartitions."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from penstock.broker.authorizer import (
     authorized_operations,
     cluster_operations,
 )
-from penstock.broker.broker import Broker
 from penstock.broker.features import FEATURES, Feature
 from penstock.broker.handlers.brokers.forwarding import tells_brokers
+from penstock.broker.handlers.metadata_port import MetadataPort
 from penstock.broker.handlers.topics import create_used_topics
 from penstock.broker.reachability import PartitionView, Reachability
 from penstock.broker.served_versions import api_versions_response
@@ -58,11 +58,11 @@ from penstock.protocol.messages.metadata import (
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE_NAME = 3
-# Older clients cannot read a feature whose lowest level is 0, so they are not told that it exists (KAFKA-17011).
+# Older clients cannot read a feature whose lowest level is 0, so their answers leave it out (KAFKA-17011).
 _FIRST_VERSION_WITH_LEVEL_ZERO = 4
 _FIRST_VERSION_WITH_LISTENER_NOT_FOUND = 6
-_FIRST_VERSION_WITH_TOPIC_IDS = 12  # the fields are there from 10 on, but not to be used
-# A request for more topics than this does not try to be quick.
+_FIRST_VERSION_WITH_TOPIC_IDS = 12  # versions 10 and 11 have the fields, but must not use them
+# A request for more topics than this takes the slow way from the start.
 _MANY_TOPICS = 500
 _PARTITIONS_PER_STEP = 100  # some 150 us
 _BROKERS = 1  # DescribeCluster's endpoint types
@@ -73,13 +73,13 @@ _NO_PORT = -1
 # ---------------------------------------------------------------------------- ApiVersions
 
 
-def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    """Tells which APIs are served in which versions, and the features in force (from version 3 on).
+def api_versions(broker: MetadataPort, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    """Lists the served APIs with their versions, and the features in force (from version 3 on).
 
-    From version 3 on the client names its software; a name that Kafka refuses gets INVALID_REQUEST. Versions below 4
-    are not told of features whose lowest level is 0 (KAFKA-17011). The epoch of the features is the number of the image
-    that this broker has applied, as in Kafka; the controller sees by it how far a broker is. What brokers ask of each
-    other is told on their listener and to those who may do it, and only where there may be others.
+    From version 3 on the client names its software; a name that Kafka refuses gets INVALID_REQUEST. Versions below 4 do
+    not see features whose lowest level is 0 (KAFKA-17011). The epoch of the features is the number of the image that
+    this broker has applied, as in Kafka; the epoch shows the controller how far a broker is. APIs between brokers are
+    listed on their listener and for clients with CLUSTER_ACTION, and only where there may be other brokers.
     """
     is_for_brokers = tells_brokers(broker, context)
     response = api_versions_response(api for api in broker.served_versions if is_for_brokers or not api.is_for_brokers)
@@ -110,13 +110,13 @@ def _add_features(response: ApiVersionsResponse, version: int, image: MetadataIm
 
 
 def metadata(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Work[MetadataResponse] | Awaitable[MetadataResponse]:
-    """Names the brokers, and topics with their partitions and leaders: those asked for, or all of them.
+    """Names the brokers, and the requested topics or all topics with their partitions and leaders.
 
-    All are meant by null, in version 0 by an empty list. Topics that are missing are created if request and
-    configuration allow it. Topic ids may be asked for from version 12 on; versions 10 and 11 have the field and refuse
-    it. Versions 8 to 10 tell what the client may do with the cluster, versions from 8 on what with each topic.
+    Null means all topics, in version 0 an empty list does. The broker creates missing topics if request and
+    configuration allow. Clients may ask by topic id from version 12 on; versions 10 and 11 have the field and refuse
+    ids. Versions 8 to 10 list the client's allowed operations on the cluster, versions from 8 on those on each topic.
     """
     if broker.presence is not None and not broker.presence.is_known:
         return _metadata_when_settled(broker, context, request)
@@ -124,9 +124,9 @@ def metadata(
 
 
 def metadata_now(
-    broker: Broker, context: RequestContext, request: MetadataRequest
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | Work[MetadataResponse] | Awaitable[MetadataResponse]:
-    """The same where it is known who is there."""
+    """Answers without a wait for the state of the other brokers."""
     topics = request.topics or ()
     if len(topics) > _MANY_TOPICS:
         return _metadata_of_many(broker, context, request)
@@ -142,8 +142,10 @@ def metadata_now(
     return _metadata(broker, context, request, errors)
 
 
-async def _metadata_when_settled(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """Leaders may be dead, and others be elected within milliseconds."""
+async def _metadata_when_settled(
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """Answers after a wait: leaders may be dead, and the controller may elect others within milliseconds."""
     assert broker.presence is not None
     await broker.presence.settle()
     answer = metadata_now(broker, context, request)
@@ -153,9 +155,9 @@ async def _metadata_when_settled(broker: Broker, context: RequestContext, reques
 
 
 def _metadata_of_one(
-    broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> MetadataResponse | Work[MetadataResponse]:
-    """What producers and consumers ask most: about a topic that has few partitions, so that nothing is sliced."""
+    """The most frequent request of producers and consumers: a topic with few partitions, so it needs no slices."""
     assert request.topics is not None
     (asked,) = request.topics
     image = broker.metadata.image
@@ -173,8 +175,10 @@ def _metadata_of_one(
     return response
 
 
-async def _metadata_of_many(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    """The same for a request that names so many topics that even looking for missing ones is done in slices."""
+async def _metadata_of_many(
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest
+) -> MetadataResponse:
+    """The answer to a request with so many topics that even the search for missing topics runs in slices."""
     topics, slices = request.topics or (), broker.slices
     is_named = await slices.run(collect(map(_is_named, topics)))
     if context.api_version < _FIRST_VERSION_WITH_TOPIC_IDS and not all(is_named):
@@ -197,16 +201,16 @@ def _refuse(topic: MetadataRequestTopic) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id)
 
 
-def _may_create(broker: Broker, request: MetadataRequest) -> bool:
+def _may_create(broker: MetadataPort, request: MetadataRequest) -> bool:
     return request.allow_auto_topic_creation and broker.config.topics.auto_create_topics_enable
 
 
 def _name_missing(
-    broker: Broker, context: RequestContext, topic: MetadataRequestTopic, errors: dict[str, ErrorCode]
+    broker: MetadataPort, context: RequestContext, topic: MetadataRequestTopic, errors: dict[str, ErrorCode]
 ) -> str | None:
-    """The name of a topic that is to be created: one that is not there, and that the client may describe and create.
-    What the client may describe and not create is noted as an error. Whether a topic that the client may not describe
-    is there makes no difference.
+    """The name of a topic to create: the topic does not exist, and the client may describe and create the topic.
+    `errors` gets a topic that the client may describe but not create. A topic that the client may not describe gives
+    None whether the topic exists or not.
     """
     name, authorizer = topic.name, broker.authorizer
     if not name or topic.topic_id != ZERO_TOPIC_ID or name in broker.metadata.image.topics:
@@ -221,7 +225,7 @@ def _name_missing(
 
 
 async def _create_and_answer(
-    broker: Broker,
+    broker: MetadataPort,
     context: RequestContext,
     request: MetadataRequest,
     names: list[str],
@@ -232,7 +236,7 @@ async def _create_and_answer(
 
 
 def _metadata(
-    broker: Broker, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest, errors: dict[str, ErrorCode]
 ) -> Work[MetadataResponse]:
     image = broker.metadata.image
     response = _begin_response(broker, context, request, image)
@@ -261,15 +265,15 @@ def _metadata(
 
 
 def _begin_response(
-    broker: Broker, context: RequestContext, request: MetadataRequest, image: MetadataImage
+    broker: MetadataPort, context: RequestContext, request: MetadataRequest, image: MetadataImage
 ) -> MetadataResponse:
-    """All but the topics."""
+    """Begins a response: everything but the topics."""
     response = MetadataResponse(cluster_id=image.cluster_id, controller_id=image.controller_id)
     response.brokers = [
         MetadataResponseBroker(node_id=node_id, host=host, port=port, rack=rack)
         for node_id, host, port, rack in broker.endpoints(context.session.listener)
     ]
-    if broker.presence is not None and request.topics:  # whoever asks for all wants to know the cluster as it is
+    if broker.presence is not None and request.topics:  # a request for all topics wants the cluster as it is
         response.brokers += [
             MetadataResponseBroker(node_id=each.node_id, host=endpoint.host, port=endpoint.port, rack=each.rack)
             for each in broker.presence.departed
@@ -281,14 +285,14 @@ def _begin_response(
 
 
 def _resolve(
-    broker: Broker,
+    broker: MetadataPort,
     context: RequestContext,
     image: MetadataImage,
     asked: MetadataRequestTopic,
     errors: dict[str, ErrorCode],
 ) -> tuple[str | None, MetadataResponseTopic | None]:
-    """The name of the topic, or why there is nothing to tell of the topic. A client that may not describe a topic is
-    told of it what the client has said itself: the name, or the id.
+    """The name of the topic, or the error for the topic. Where the client may not describe the topic, the answer
+    repeats the name or the id of the request, and no more.
     """
     by_id = asked.topic_id != ZERO_TOPIC_ID
     name = broker.partitions.topic_name(asked.topic_id) if by_id else asked.name
@@ -310,7 +314,11 @@ def _unknown(name: str, errors: dict[str, ErrorCode]) -> ErrorCode:
 
 
 def _metadata_topic(
-    broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool, reachability: Reachability
+    broker: MetadataPort,
+    context: RequestContext,
+    topic: TopicImage,
+    include_operations: bool,
+    reachability: Reachability,
 ) -> Work[MetadataResponseTopic]:
     described = _topic_without_partitions(broker, context, topic, include_operations)
     for start in range(0, len(topic.partitions), _PARTITIONS_PER_STEP):
@@ -322,7 +330,7 @@ def _metadata_topic(
 
 
 def _topic_without_partitions(
-    broker: Broker, context: RequestContext, topic: TopicImage, include_operations: bool
+    broker: MetadataPort, context: RequestContext, topic: TopicImage, include_operations: bool
 ) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
@@ -354,7 +362,7 @@ def _describe_partitions(
 
 
 def _tell_older_client(reachability: Reachability, version: int, partition: MetadataResponsePartition) -> None:
-    """Version 0 names reachable brokers alone, and says so where others are left out."""
+    """Version 0 names reachable brokers alone, and reports an error where brokers are left out."""
     if partition.error_code == ErrorCode.LISTENER_NOT_FOUND:
         partition.error_code = ErrorCode.LEADER_NOT_AVAILABLE
     if version == 0:
@@ -366,11 +374,11 @@ def _tell_older_client(reachability: Reachability, version: int, partition: Meta
             partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-def _topic_operations(broker: Broker, context: RequestContext, topic: TopicImage) -> int:
+def _topic_operations(broker: MetadataPort, context: RequestContext, topic: TopicImage) -> int:
     return authorized_operations(broker.authorizer, context, ResourceType.TOPIC, topic.name)
 
 
-def _reachability(broker: Broker, context: RequestContext, image: MetadataImage) -> Reachability:
+def _reachability(broker: MetadataPort, context: RequestContext, image: MetadataImage) -> Reachability:
     suspects = () if broker.presence is None else broker.presence.suspects
     return Reachability(image, context.session.listener, broker.node_id, broker.partitions, suspects)
 
@@ -379,10 +387,10 @@ def _reachability(broker: Broker, context: RequestContext, image: MetadataImage)
 
 
 def describe_cluster(
-    broker: Broker, context: RequestContext, request: DescribeClusterRequest
+    broker: MetadataPort, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Names the brokers and the controller. From version 1 on a client may ask for controllers' endpoints, and is
-    refused here; from version 2 on a client may ask for brokers that are registered and away as well, which are fenced.
+    """Names the brokers and the controller. From version 1 on a client may ask for the endpoints of controllers, and
+    gets a refusal here; from version 2 on a client may also ask for fenced brokers, which are registered and away.
     """
     if request.endpoint_type != _BROKERS:
         is_known = request.endpoint_type == _CONTROLLERS
@@ -403,7 +411,7 @@ def describe_cluster(
 
 
 def _describe_fenced(image: MetadataImage, listener: str) -> Iterator[DescribeClusterBroker]:
-    """A broker without the listener is not named, as in Kafka. A broker whose addresses nobody wrote down is."""
+    """The fenced brokers. As in Kafka, without brokers that lack the listener; with those of unknown addresses."""
     for node_id, registration in image.registered.items():
         endpoint = registration.endpoint(listener)
         if node_id in image.brokers or (endpoint is None and registration.endpoints):
@@ -416,10 +424,10 @@ def _describe_fenced(image: MetadataImage, listener: str) -> Iterator[DescribeCl
 
 
 def describe_topic_partitions(
-    broker: Broker, context: RequestContext, request: DescribeTopicPartitionsRequest
+    broker: MetadataPort, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Work[DescribeTopicPartitionsResponse]:
-    """Describes topics in the order of their names, at most so many partitions of them, and a cursor where to go on.
-    Named topics that the client may not describe come last; of all topics they are left out. There is one version.
+    """Describes topics in the order of their names, up to a number of partitions, with a cursor. Named topics that the
+    client may not describe come last; a request for all topics leaves them out. There is one version.
     """
     image = broker.metadata.image
     topics = image.topics
@@ -461,7 +469,7 @@ def describe_topic_partitions(
 
 
 def _describe_topic(
-    broker: Broker,
+    broker: MetadataPort,
     context: RequestContext,
     topic: TopicImage | None,
     name: str,

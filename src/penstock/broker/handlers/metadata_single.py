@@ -1,16 +1,17 @@
 """The shortcut for a metadata request about one topic that exists: a ready answer with the request's correlation id.
 
-Everything unusual returns None and is done the usual way, in `metadata`, which also makes the answers that are kept.
+For an unusual request the shortcut returns None, and `metadata` answers. `metadata` also makes the kept answers.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import Protocol
 
 from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
 from penstock.broker.handlers.metadata import metadata_now
-from penstock.broker.metadata_answers import Key, ReadyAnswer
+from penstock.broker.handlers.metadata_port import MetadataPort
+from penstock.broker.metadata_answers import Key, MetadataAnswers, ReadyAnswer
 from penstock.broker.session import RequestContext
 from penstock.cluster.image import MetadataImage
 from penstock.protocol.codec import encode
@@ -20,13 +21,19 @@ from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequest
 from penstock.protocol.single_metadata import parse_single_metadata
 
 _SIZE = struct.Struct(">i")
-_DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC  # looking a member of an enum up costs as much as a call
+_DESCRIBE, _TOPIC = Operation.DESCRIBE, ResourceType.TOPIC  # a lookup of an enum's member costs a call
+
+
+class SingleMetadataPort(MetadataPort, Protocol):
+    """The parts of the broker that the shortcut uses."""
+
+    metadata_answers: MetadataAnswers
 
 
 def metadata_single(
-    broker: Broker, context: RequestContext, frame: Buffer, position: int, correlation_id: int
+    broker: SingleMetadataPort, context: RequestContext, frame: Buffer, position: int, correlation_id: int
 ) -> bytearray | None:
-    """Answers for one topic, by its name, from version 10 on, unless it must be asked first who is there.
+    """Answers for one topic, by its name, from version 10 on, unless the state of the other brokers is in doubt.
 
     Costs about 2 us; the usual way costs 9. Bench: metadata requests, 64 in flight.
     """
@@ -46,8 +53,8 @@ def metadata_single(
     return reply
 
 
-def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key: Key) -> bytes | None:
-    """The reply, which is kept; None where the usual way has to find it: there is no such topic, the topic is large, a
+def _prepare(broker: SingleMetadataPort, context: RequestContext, image: MetadataImage, key: Key) -> bytes | None:
+    """The reply to keep; None where the usual way has to answer: the topic does not exist, the topic is large, a
     partition is offline, or a leader may be dead.
     """
     name, version, _ = key
@@ -60,7 +67,7 @@ def _prepare(broker: Broker, context: RequestContext, image: MetadataImage, key:
         return None
     here = (state.partition for state in topic.partitions if broker.node_id in state.replicas)
     hosted = [broker.partitions.find(name, partition) for partition in here]
-    if None in hosted:  # its log could not be created, and may be at any time
+    if None in hosted:  # the log of a partition could not be created, and a later attempt may succeed at any time
         return None
     body = encode_response_header(0, flexible=True) + encode(response, version)
     reply = _SIZE.pack(len(body)) + body

@@ -1,17 +1,19 @@
-"""Questions about a log's offsets, and moving its start: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
+"""The offsets of a log, and the move of its start: ListOffsets, OffsetForLeaderEpoch, DeleteRecords."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.partitions.purgatory import Waiter
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
+from penstock.core.clock import Clock
 from penstock.core.internal_topics import INTERNAL_TOPICS
+from penstock.core.metrics.counters import BrokerMetrics
 from penstock.core.types import NO_OFFSET
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.delete_records import (
@@ -36,14 +38,14 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-# The timestamps of ListOffsets that are not times.
+# The timestamps of ListOffsets that stand for an end of the log or for another offset.
 _LATEST = -1
 _EARLIEST = -2
 _MAX_TIMESTAMP = -3
 _EARLIEST_LOCAL = -4
 _LATEST_TIERED = -5
 _EARLIEST_PENDING_UPLOAD = -6
-# The first version that knows each.
+# The first version that knows each timestamp.
 _SINCE = {
     _LATEST: 0,
     _EARLIEST: 0,
@@ -55,17 +57,27 @@ _SINCE = {
 _NEVER = 32767
 _FIRST_VERSION_WITH_OFFSET_NOT_AVAILABLE = 5
 _READ_COMMITTED = 1
-_HIGH_WATERMARK = -1  # DeleteRecords: "everything"
-_DEBUGGING_REPLICA = -2  # ListOffsets: a tool that asks one replica, whoever leads, how far it is
+_HIGH_WATERMARK = -1  # DeleteRecords: all records
+_DEBUGGING_REPLICA = -2  # ListOffsets: a tool that asks one replica for the end of its log, whichever broker leads
 
 
-def _find(broker: Broker, context: RequestContext, operation: Operation, topic: str, partition: int) -> Partition:
+class OffsetPort(Protocol):
+    """The parts of the broker that the handlers of offsets use."""
+
+    authorizer: Authorizer
+    clock: Clock
+    metrics: BrokerMetrics
+    partitions: Partitions
+    slices: Slices
+
+
+def _find(broker: OffsetPort, context: RequestContext, operation: Operation, topic: str, partition: int) -> Partition:
     if not broker.authorizer.is_allowed(context, operation, ResourceType.TOPIC, topic):
         raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return _find_hosted(broker, topic, partition)
 
 
-def _find_hosted(broker: Broker, topic: str, partition: int) -> Partition:
+def _find_hosted(broker: OffsetPort, topic: str, partition: int) -> Partition:
     hosted = broker.partitions.find(topic, partition)
     if hosted is None:
         raise ApiError(broker.partitions.why_missing(topic, partition))
@@ -76,17 +88,17 @@ def _find_hosted(broker: Broker, topic: str, partition: int) -> Partition:
 
 
 def list_offsets(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    broker: OffsetPort, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Work[ListOffsetsResponse]:
-    """Answers for each partition the offset that belongs to a timestamp, or to one of the ends of the log.
+    """Answers for each partition the offset of a timestamp, or of one of the ends of the log.
 
-    A partition that the request names twice gets INVALID_REQUEST. The "debugging" replica -2 is told the end of the log
-    by any replica, also by one that does not lead. Version 7 knows the newest timestamp, version 8 the
-    earliest local offset, version 9 the latest tiered one, version 11 the earliest that waits for tiering. Nothing is
-    tiered here.
+    A partition that the request names twice gets INVALID_REQUEST. Any replica answers the "debugging" replica -2 with
+    the end of its log, even if the replica does not lead. Version 7 knows the newest timestamp, version 8 the earliest
+    local offset, version 9 the latest tiered offset, version 11 the earliest offset that waits for tiering. Penstock
+    tiers nothing.
     """
     topics = request.topics
-    if len(topics) == 1 and len(topics[0].partitions) == 1:  # nothing to do in slices, and nothing named twice
+    if len(topics) == 1 and len(topics[0].partitions) == 1:  # needs no slices, and no partition is named twice
         (topic,) = topics
         answer = _answer_offset(broker, context, request, topic.name, topic.partitions[0], is_repeated=False)
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name=topic.name, partitions=[answer])])
@@ -94,7 +106,7 @@ def list_offsets(
 
 
 def _list_offsets_in_slices(
-    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+    broker: OffsetPort, context: RequestContext, request: ListOffsetsRequest
 ) -> Work[ListOffsetsResponse]:
     named: Counter[tuple[str, int]] = Counter()
     for topic in request.topics:
@@ -113,7 +125,7 @@ def _list_offsets_in_slices(
 
 
 def _answer_offset(
-    broker: Broker,
+    broker: OffsetPort,
     context: RequestContext,
     request: ListOffsetsRequest,
     topic: str,
@@ -145,8 +157,8 @@ def _list_offset(
     version: int,
     request: ListOffsetsRequest,
 ) -> None:
-    """A follower is told the end of the log. All others are told what they may read, and are told to wait as long as a
-    new leader does not know how far that is (KIP-207).
+    """A follower gets the end of the log. Other readers get the offset up to which they may read. While a new leader
+    does not know this offset, other readers get the error that makes them wait (KIP-207).
     """
     if not partition.is_online:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -165,7 +177,7 @@ def _list_offset(
     elif timestamp in (_EARLIEST, _EARLIEST_LOCAL):
         answer.offset, answer.leader_epoch = partition.earliest()
     elif timestamp in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
-        answer.offset = -1  # nothing is tiered here
+        answer.offset = -1  # Penstock tiers nothing
     else:
         is_newest = timestamp == _MAX_TIMESTAMP
         record = log.reader.find_max_timestamp() if is_newest else log.reader.find_by_timestamp(timestamp)
@@ -176,7 +188,7 @@ def _list_offset(
 
 
 def _tell_log_end(partition: Partition, answer: ListOffsetsPartitionResponse) -> None:
-    """Where this replica's log ends, and its newest epoch: as in Kafka a tool may ask any replica, in sync or not."""
+    """The end of this replica's log, and its newest epoch: as in Kafka a tool may ask any replica, in sync or not."""
     if not partition.is_online:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
     answer.offset, answer.leader_epoch = partition.log.log_end_offset, partition.log.epochs.latest
@@ -191,10 +203,10 @@ def _end_unknown(version: int) -> ApiError:
 
 
 def offset_for_leader_epoch(
-    broker: Broker, context: RequestContext, request: OffsetForLeaderEpochRequest
+    broker: OffsetPort, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Work[OffsetForLeaderEpochResponse]:
-    """Answers where each leader epoch ended (KIP-320), so that a consumer notices that the log was cut. Brokers may ask
-    for every topic, others for those that they may describe. All versions served are alike.
+    """Answers the end offset of each leader epoch (KIP-320), by which a consumer notices a truncated log. Brokers may
+    ask for every topic, clients for the topics that they may describe. All versions have the same behaviour.
     """
     authorizer = broker.authorizer
     is_broker = authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -207,7 +219,7 @@ def offset_for_leader_epoch(
     return response
 
 
-def _epoch_end(broker: Broker, topic: str, asked: OffsetForLeaderPartition, may: bool) -> EpochEndOffset:
+def _epoch_end(broker: OffsetPort, topic: str, asked: OffsetForLeaderPartition, may: bool) -> EpochEndOffset:
     answer = EpochEndOffset(partition=asked.partition)
     if not may:
         answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -226,13 +238,13 @@ def _epoch_end(broker: Broker, topic: str, asked: OffsetForLeaderPartition, may:
 
 
 class _Deletion(NamedTuple):
-    """Records that the leader has deleted, and its followers may still have."""
+    """A deletion of records on the leader, which the followers may not have made yet."""
 
     partition: Partition
-    wanted: int  # where all logs should begin
+    wanted: int  # the offset at which all logs should begin
     answer: DeleteRecordsPartitionResult
 
-    def is_settled(self, broker: Broker) -> bool:
+    def is_settled(self, broker: OffsetPort) -> bool:
         partition, answer = self.partition, self.answer
         if broker.partitions.find(*partition.topic_partition) is not partition:
             answer.error_code = broker.partitions.why_missing(*partition.topic_partition)
@@ -251,11 +263,11 @@ class _Deletion(NamedTuple):
 
 
 async def delete_records(
-    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+    broker: OffsetPort, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
-    """Moves the start of logs forward. Offset -1 means the high watermark. Compacted topics and internal ones refuse.
-    Waits until every live replica has done the same; the low watermark is where all of them begin. All versions served
-    are alike.
+    """Moves the start of logs forward. Offset -1 means the high watermark. Compacted and internal topics refuse. The
+    answer waits until every live replica has moved the start too; the low watermark is the lowest start of all of them.
+    All versions have the same behaviour.
     """
     pending: list[_Deletion] = []
     response = await broker.slices.run(_delete(broker, context, request, pending))
@@ -271,7 +283,7 @@ async def delete_records(
 
 
 def _delete(
-    broker: Broker, context: RequestContext, request: DeleteRecordsRequest, pending: list[_Deletion]
+    broker: OffsetPort, context: RequestContext, request: DeleteRecordsRequest, pending: list[_Deletion]
 ) -> Work[DeleteRecordsResponse]:
     response = DeleteRecordsResponse()
     for topic in request.topics:
@@ -284,7 +296,7 @@ def _delete(
 
 
 def _delete_before(
-    broker: Broker, context: RequestContext, topic: str, asked: DeleteRecordsPartition, pending: list[_Deletion]
+    broker: OffsetPort, context: RequestContext, topic: str, asked: DeleteRecordsPartition, pending: list[_Deletion]
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=NO_OFFSET)
     try:

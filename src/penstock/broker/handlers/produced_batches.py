@@ -1,10 +1,14 @@
-"""The batches of a produce request: whether there is one for each partition, and which schemas are to be checked."""
+"""The batches of a produce request: finds the one batch of each partition, and the batches whose schemas need a
+check.
+"""
 
 from __future__ import annotations
 
-from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
-from penstock.broker.schema_checks.checks import Asked
+from typing import Protocol
+
+from penstock.broker.authorizer import Authorizer, Operation, ResourceType
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.schema_checks.verdicts import Asked
 from penstock.broker.session import RequestContext
 from penstock.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, read_batch_size
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -14,8 +18,17 @@ from penstock.protocol.messages.produce import ProduceRequest
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 
+class ProducedBatchPort(Protocol):
+    """The parts of the broker that find batches whose schemas need a check."""
+
+    authorizer: Authorizer
+    partitions: Partitions
+
+
 def only_batch(records: Buffer | None) -> Buffer:
-    """A request has one whole batch per partition. What follows it and is no whole batch is ignored, as in Kafka."""
+    """A request has one whole batch per partition. As in Kafka, bytes behind the batch that are no whole batch are
+    ignored.
+    """
     size = len(records) if records is not None else 0
     if records is None or size < HEADER_SIZE:
         raise ApiError(ErrorCode.INVALID_RECORD, "a produce request needs exactly one record batch per partition")
@@ -32,8 +45,8 @@ def only_batch(records: Buffer | None) -> Buffer:
     return memoryview(records)[:batch_size]
 
 
-def batches_to_check(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Asked]:
-    """Batches of topics that ask for the check of their schemas, as far as somebody sends them who may."""
+def batches_to_check(broker: ProducedBatchPort, context: RequestContext, request: ProduceRequest) -> list[Asked]:
+    """The batches of topics that ask for the check of their schemas, as far as the client may write to the topic."""
     asked: list[Asked] = []
     for topic in request.topic_data:
         name: str | None = topic.name
@@ -50,6 +63,6 @@ def batches_to_check(broker: Broker, context: RequestContext, request: ProduceRe
             try:
                 batch = only_batch(data.records)
             except ApiError:
-                continue  # it is refused for that
+                continue  # the handler refuses the partition for that
             asked.append(Asked(partition.topic_partition, partition.log.settings, batch))
     return asked

@@ -1,9 +1,14 @@
-"""Idempotent and transactional producers: their ids, and what partitions know of them."""
+"""Idempotent and transactional producers: InitProducerId, and the producer states of partitions."""
 
 from __future__ import annotations
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from typing import Protocol
+
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.quotas.client_quotas import ClientQuotas
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -23,13 +28,23 @@ _FIRST_WITH_FENCED = 4
 _FIRST_EPOCH = 0
 
 
+class ProducerPort(Protocol):
+    """The parts of the broker that the handlers of producers use."""
+
+    authorizer: Authorizer
+    partitions: Partitions
+    producer_ids: ProducerIds
+    quotas: ClientQuotas
+    transactions: TransactionRuntime
+
+
 async def init_producer_id(
-    broker: Broker, context: RequestContext, request: InitProducerIdRequest
+    broker: ProducerPort, context: RequestContext, request: InitProducerIdRequest
 ) -> InitProducerIdResponse:
     """Gives an idempotent producer its id, and a transactional one its id and epoch, which fences its predecessor.
 
-    From version 3 on a producer may ask for the next epoch of the id it has. Version 4 is the first whose clients know
-    PRODUCER_FENCED.
+    From version 3 on a producer may ask for the next epoch of the id it has. Clients know PRODUCER_FENCED from version
+    4 on.
     """
     code = _refuse(broker, context, request)
     if code:
@@ -46,7 +61,7 @@ async def init_producer_id(
     new_producers = broker.quotas.new_producers
     if new_producers.is_owed and not _is_known(broker, request.transactional_id) and new_producers.is_refused(context):
         return InitProducerIdResponse(
-            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # every producer asks again after it
+            error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # every producer asks again after this error
             producer_id=NO_PRODUCER_ID,
             producer_epoch=NO_PRODUCER_EPOCH,
         )
@@ -59,15 +74,15 @@ async def init_producer_id(
     )
 
 
-def _is_known(broker: Broker, transactional_id: str) -> bool:
-    """Also where another broker coordinates it, which answers for itself."""
+def _is_known(broker: ProducerPort, transactional_id: str) -> bool:
+    """True also where another broker coordinates the id; that broker answers for itself."""
     shards = broker.transactions.shards
     partition = shards.partition_for(transactional_id)
     return not shards.is_active(partition) or transactional_id in shards.hosted(partition).transactions
 
 
-def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
-    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+def _refuse(broker: ProducerPort, context: RequestContext, request: InitProducerIdRequest) -> ErrorCode:
+    """A client that may write to any topic may write idempotently (KIP-679)."""
     authorizer, name = broker.authorizer, request.transactional_id
     if name is not None:
         if not authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
@@ -82,11 +97,12 @@ def _refuse(broker: Broker, context: RequestContext, request: InitProducerIdRequ
 
 
 def describe_producers(
-    broker: Broker, context: RequestContext, request: DescribeProducersRequest
+    broker: ProducerPort, context: RequestContext, request: DescribeProducersRequest
 ) -> Work[DescribeProducersResponse]:
     """Lists the producers that each partition remembers, with their open transactions. There is one version.
 
-    A follower answers too (KIP-664): whoever looks for hanging transactions on a broker asks it for all its replicas.
+    A follower answers too (KIP-664): a tool that searches a broker for hanging transactions asks about all its
+    replicas.
     """
     response = DescribeProducersResponse()
     for topic in request.topics:
@@ -96,7 +112,7 @@ def describe_producers(
     return response
 
 
-def _describe(broker: Broker, context: RequestContext, topic: str, index: int) -> PartitionResponse:
+def _describe(broker: ProducerPort, context: RequestContext, topic: str, index: int) -> PartitionResponse:
     answer = PartitionResponse(partition_index=index)
     try:
         if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic):

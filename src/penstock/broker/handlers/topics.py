@@ -1,13 +1,16 @@
-"""Topics come, grow and go: CreateTopics, CreatePartitions, DeleteTopics."""
+"""Creates, extends and deletes topics: CreateTopics, CreatePartitions, DeleteTopics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
-from penstock.broker.quotas.client_quotas import FREE_OF_CHARGE
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from penstock.broker.partitions.partitions import Partitions
+from penstock.broker.quotas.client_quotas import FREE_OF_CHARGE, ClientQuotas
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Slices
+from penstock.broker.topic_creation import TopicCreation
 from penstock.cluster.decisions.decision import (
     CreatePartitionsResult,
     CreateTopicResult,
@@ -16,7 +19,8 @@ from penstock.cluster.decisions.decision import (
     NewTopic,
     TopicSelector,
 )
-from penstock.cluster.metadata import answer_each
+from penstock.cluster.metadata import Metadata, answer_each
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.describe import describe_topic
 from penstock.core.types import ZERO_TOPIC_ID
 from penstock.protocol.errors import ErrorCode, describe
@@ -41,32 +45,55 @@ from penstock.protocol.messages.delete_topics import (
 )
 from penstock.security.policies.tags import TAGS_KEY
 
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.forwarding.forwarder import Forwarding
+
 _FIRST_DELETE_BY_ID = 6
 _TAGS_NEED_MORE = f"{TAGS_KEY} needs AlterConfigs on the cluster"
 # From these versions on clients know THROTTLING_QUOTA_EXCEEDED (KIP-599).
 _STRICT_CREATE_TOPICS = 6
 _STRICT_CREATE_PARTITIONS = 3
 _STRICT_DELETE_TOPICS = 5
-# In which a broker asks the controller for a topic that a client uses.
+# The version in which a broker asks the controller for a topic that a client uses.
 _CREATE_TOPICS_VERSION = 7
 
 
 # ---------------------------------------------------------------------------------------------------- CreateTopics
 
 
-async def create_topics(broker: Broker, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
-    """Creates topics, or only says whether it would. Each topic succeeds or fails by itself.
+class DescribedTopicPort(Protocol):
+    """The parts of the broker that the description of a created topic uses."""
+
+    authorizer: Authorizer
+    config: BrokerConfig
+
+
+class TopicPort(DescribedTopicPort, Protocol):
+    """The parts of the broker that the handlers of topics use."""
+
+    forwarding: Forwarding | None
+    metadata: Metadata
+    partitions: Partitions
+    quotas: ClientQuotas
+    slices: Slices
+    topic_creation: TopicCreation
+
+
+async def create_topics(
+    broker: TopicPort, context: RequestContext, request: CreateTopicsRequest
+) -> CreateTopicsResponse:
+    """Creates topics, or only checks whether it could. Each topic succeeds or fails by itself.
 
     From version 4 on -1 stands for the configured number of partitions and replicas. From version 5 on the answer has
     the topic's shape and configuration, if the client may see them, from version 7 on its id. The request's timeout
-    bounds the way to the controller (`forwarding`) and not the work there, as in KRaft: the answer comes when the topic
-    is made, and librdkafka asks for 0 ms by default. A store that does not answer ends the work when the session with
-    it does.
+    bounds the forwarding to the controller (`forwarding`) and not the work there, as in KRaft: the answer comes when
+    the topic exists, and librdkafka asks for 0 ms by default. Where the store does not answer, the end of the session
+    with the store ends the work.
     """
     anything = broker.authorizer.would_allow(context, Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME)
     refused: list[str] = []
     wanted: list[NewTopic] = []
-    tagged: list[str] = []  # by somebody who may not
+    tagged: list[str] = []  # topics with tags, by a client that may not set tags
     async for topic in broker.slices.each(request.topics):
         if not _may_tag(broker, context, topic):
             tagged.append(topic.name)
@@ -95,11 +122,11 @@ async def create_topics(broker: Broker, context: RequestContext, request: Create
     return response
 
 
-async def create_used_topics(broker: Broker, context: RequestContext, names: Sequence[str]) -> dict[str, ErrorCode]:
-    """Creates topics that a client asks for and that are not there. Returns errors by name.
+async def create_used_topics(broker: TopicPort, context: RequestContext, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """Creates missing topics that a client asks for. Returns errors by name.
 
-    As in Kafka the client is charged as if it had sent CreateTopics itself, and the controller is asked in its name. A
-    topic for which the client's quota has no room is not there yet: the client asks again.
+    As in Kafka the client pays the quota of a CreateTopics request, and the controller gets the request in the client's
+    name. A topic for which the client's quota has no room does not exist yet: the client asks again.
     """
     creating = context._replace(api_key=CreateTopicsRequest.API_KEY, api_version=_CREATE_TOPICS_VERSION)
     charge = broker.quotas.charge(creating, _STRICT_CREATE_TOPICS)
@@ -116,8 +143,8 @@ async def create_used_topics(broker: Broker, context: RequestContext, names: Seq
     return errors
 
 
-def _may_tag(broker: Broker, context: RequestContext, topic: CreatableTopic) -> bool:
-    """Tags open and close topics, so they are not the creator's to choose."""
+def _may_tag(broker: TopicPort, context: RequestContext, topic: CreatableTopic) -> bool:
+    """Tags open and close topics, so the creator may not choose them freely."""
     return not any(config.name == TAGS_KEY for config in topic.configs) or broker.authorizer.is_allowed(
         context, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME
     )
@@ -133,7 +160,9 @@ def _new_topic(topic: CreatableTopic) -> NewTopic:
     )
 
 
-def describe_created(broker: Broker, context: RequestContext, result: CreateTopicResult) -> CreatableTopicResult:
+def describe_created(
+    broker: DescribedTopicPort, context: RequestContext, result: CreateTopicResult
+) -> CreatableTopicResult:
     topic = result.topic
     if topic is None:
         return CreatableTopicResult(name=result.name, error_code=result.code, error_message=result.message)
@@ -165,9 +194,9 @@ def describe_created(broker: Broker, context: RequestContext, result: CreateTopi
 
 
 async def create_partitions(
-    broker: Broker, context: RequestContext, request: CreatePartitionsRequest
+    broker: TopicPort, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
-    """Adds partitions to topics, or only says whether it would. All versions served are alike."""
+    """Adds partitions to topics, or only checks whether it could. All versions have the same behaviour."""
     refused: list[str] = []
     wanted: list[NewPartitions] = []
     async for topic in broker.slices.each(request.topics):
@@ -204,11 +233,13 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
 # ---------------------------------------------------------------------------------------------------- DeleteTopics
 
 
-async def delete_topics(broker: Broker, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-    """Deletes topics. From version 5 on errors have words, from version 6 on a topic may be named by its id.
+async def delete_topics(
+    broker: TopicPort, context: RequestContext, request: DeleteTopicsRequest
+) -> DeleteTopicsResponse:
+    """Deletes topics. From version 5 on errors have messages, from version 6 on a request may name a topic by its id.
 
-    Whoever may not describe a topic is told neither its name nor whether there is one. The right to delete the cluster
-    is that to delete every topic, as in Kafka.
+    A client that may not describe a topic learns neither its name nor whether the topic exists. The right to delete the
+    cluster includes the right to delete every topic, as in Kafka.
     """
     if context.api_version >= _FIRST_DELETE_BY_ID:
         selectors = (TopicSelector(topic.name, topic.topic_id) for topic in request.topics)
@@ -234,11 +265,11 @@ async def delete_topics(broker: Broker, context: RequestContext, request: Delete
     return response
 
 
-def _refuse_deletion(broker: Broker, context: RequestContext, selector: TopicSelector) -> DeleteTopicResult | None:
-    """None where the client may delete the topic, and where there is nothing that could be deleted."""
+def _refuse_deletion(broker: TopicPort, context: RequestContext, selector: TopicSelector) -> DeleteTopicResult | None:
+    """None where the client may delete the topic, and where there is no topic to delete."""
     name, topic_id = selector
     if name is not None and topic_id != ZERO_TOPIC_ID:
-        return None  # refused for naming the topic twice
+        return None  # the controller refuses a topic with both name and id
     known = name
     if name is None and topic_id != ZERO_TOPIC_ID:
         known = broker.partitions.topic_name(topic_id)
@@ -246,7 +277,7 @@ def _refuse_deletion(broker: Broker, context: RequestContext, selector: TopicSel
         return None
     is_describable = broker.authorizer.would_allow(context, Operation.DESCRIBE, ResourceType.TOPIC, known)
     if is_describable and known not in broker.metadata.image.topics:
-        return None  # whoever may ask for it may know that it is not there
+        return None  # a client that may describe the topic may learn that the topic does not exist
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return DeleteTopicResult(known if is_describable else name, topic_id, code, describe(code))
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Protocol
 
-from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import Authorizer, Operation, ResourceType
 from penstock.broker.handlers.group_offsets import FEW_OFFSETS
+from penstock.broker.runtimes.group_runtime import GroupRuntime
+from penstock.broker.runtimes.transaction_admission import Admission, TransactionAdmission
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import collect
-from penstock.broker.transaction_admission import Admission, admit
+from penstock.broker.slices import Slices, collect
+from penstock.cluster.metadata import Metadata
 from penstock.coordinators.operations import Refusal
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.types import TopicPartition
@@ -27,7 +29,7 @@ from penstock.protocol.messages.txn_offset_commit import (
 _FIRST_WITH_LOADING_ERROR = 2
 _FIRST_WITH_ABORTABLE = 4
 _FIRST_THAT_ADDS = 5
-# What clients of this API can bear of what the transaction's coordinator says: they retry with the same coordinator.
+# The transaction coordinator's errors, translated for clients of this API: they retry with the same coordinator.
 _RETRY_ERRORS = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -37,13 +39,23 @@ _RETRY_ERRORS = {
 _Errors = dict[tuple[str, int], ErrorCode]
 
 
-async def txn_offset_commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
-) -> TxnOffsetCommitResponse:
-    """Records offsets of a group that count when the producer's transaction commits. All of them are one batch.
+class TransactionOffsetPort(Protocol):
+    """The parts of the broker that the handler uses."""
 
-    From version 3 on the member is checked (KIP-447). Version 4 is the first whose clients know TRANSACTION_ABORTABLE.
-    From version 5 on the commit adds its partition to the transaction.
+    admission: TransactionAdmission
+    authorizer: Authorizer
+    groups: GroupRuntime
+    metadata: Metadata
+    slices: Slices
+
+
+async def txn_offset_commit(
+    broker: TransactionOffsetPort, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse:
+    """Records offsets of a group that count when the producer's transaction commits. All offsets are one batch.
+
+    From version 3 on the member is checked (KIP-447). Clients know TRANSACTION_ABORTABLE from version 4 on. From
+    version 5 on the commit adds its partition to the transaction.
     """
     refusal = _refuse(broker, context, request)
     errors: _Errors = {}
@@ -82,7 +94,7 @@ async def txn_offset_commit(
     return response
 
 
-def _refuse(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode:
+def _refuse(broker: TransactionOffsetPort, context: RequestContext, request: TxnOffsetCommitRequest) -> ErrorCode:
     may = broker.authorizer.is_allowed
     if not may(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -92,9 +104,11 @@ def _refuse(broker: Broker, context: RequestContext, request: TxnOffsetCommitReq
 
 
 def _offsets_to_commit(
-    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, errors: _Errors
+    broker: TransactionOffsetPort, context: RequestContext, request: TxnOffsetCommitRequest, errors: _Errors
 ) -> Iterable[requests.OffsetToCommit | None]:
-    """None in place of an offset that is refused; its error is noted."""
+    """Yields the offsets to commit, None in place of a refused offset; the error of a refused offset goes to
+    `errors`.
+    """
     for topic in request.topics:
         may = broker.authorizer.is_allowed(context, Operation.READ, ResourceType.TOPIC, topic.name)
         for asked in topic.partitions:
@@ -115,9 +129,12 @@ def _offsets_to_commit(
 
 
 async def _commit(
-    broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
+    broker: TransactionOffsetPort,
+    context: RequestContext,
+    transactional_id: str,
+    domain: requests.TransactionalCommitRequest,
 ) -> results.OffsetCommitResult:
-    """The transaction is asked in the turn of the commit, so all that takes long comes before."""
+    """Checks the transaction in the turn of the commit, so all slow work comes before the check."""
     refuse = partial(_refuse_commit, broker, context, transactional_id, domain)
     if len(domain.offsets) > FEW_OFFSETS:
         return await broker.groups.submit_in_slices(COMMIT_IN_TRANSACTION, domain, refuse)
@@ -126,9 +143,12 @@ async def _commit(
 
 
 async def _refuse_commit(
-    broker: Broker, context: RequestContext, transactional_id: str, domain: requests.TransactionalCommitRequest
+    broker: TransactionOffsetPort,
+    context: RequestContext,
+    transactional_id: str,
+    domain: requests.TransactionalCommitRequest,
 ) -> results.OffsetCommitResult | None:
-    """The answer, if the transaction is not one that may take offsets."""
+    """The refusal, if the transaction may not take offsets."""
     shards = broker.groups.shards
     offsets_partition = TopicPartition(CONSUMER_OFFSETS, shards.partition_for(domain.group_id))
     if domain.group_id and shards.refusal(offsets_partition.partition) is None:
@@ -140,7 +160,7 @@ async def _refuse_commit(
             adds=context.api_version >= _FIRST_THAT_ADDS,
             accepts_transaction_abortable=context.api_version >= _FIRST_WITH_ABORTABLE,
         )
-        refusals = admit(broker, admission)
+        refusals = broker.admission.admit(admission)
         refusals = refusals if isinstance(refusals, dict) else await refusals
         if offsets_partition in refusals:
             refusal = refusals[offsets_partition]

@@ -1,5 +1,5 @@
-"""Transactions: adding to them, ending them, looking at them. Who writes inside of one is in `produce` and
-`transaction_offsets`.
+"""Transactions: adds partitions to them, ends them, describes them. `produce` and `transaction_offsets` check the
+writes inside a transaction.
 """
 
 from __future__ import annotations
@@ -8,16 +8,22 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
+from penstock.broker.partitions.durability_wait import Appended, settle
+from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
-from penstock.broker.partitions.settling import Appended, settle
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.marker_delivery import ANSWER_TIMEOUT_MS
 from penstock.broker.runtimes.transaction_markers import Marker
+from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect, pieces
+from penstock.broker.slices import Slices, Work, collect, pieces
+from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.metadata import Metadata
+from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS, INTERNAL_TOPICS, WRITTEN_BY_BROKERS_ALONE
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -51,22 +57,36 @@ from penstock.transactions.operations import (
     VERIFY_PARTITIONS,
 )
 
-# From these versions on a client knows PRODUCER_FENCED; before, it gets INVALID_PRODUCER_EPOCH.
+# From these versions on a client knows PRODUCER_FENCED; earlier clients get INVALID_PRODUCER_EPOCH.
 _FIRST_ADD_WITH_FENCED = 2
 _FIRST_END_WITH_FENCED = 2
-# AddPartitionsToTxn between brokers: many transactions, and verification alone.
+# AddPartitionsToTxn between brokers: several transactions, and verification alone.
 _FIRST_BATCHED_ADD = 4
 _FIRST_ADD_WITH_ABORTABLE = 5
 _FIRST_END_WITH_EPOCH_BUMP = 5
 _EPOCH_PER_TRANSACTION = 2  # the level of transaction.version
 
-# Transactions of a broker's request that are begun in one turn of the loop: to begin with one takes 20 us.
+# The number of transactions of a broker's request that one turn of the loop begins with: each takes 20 us.
 _BEGUN_PER_TURN = 50
 
 _Errors = dict[TopicPartition, ErrorCode]
 
 
-def _may_write(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
+class TransactionPort(Protocol):
+    """The parts of the broker that the handlers of transactions use."""
+
+    authorizer: Authorizer
+    clock: Clock
+    flusher: Flusher
+    groups: GroupRuntime
+    metadata: Metadata
+    producer_ids: ProducerIds
+    slices: Slices
+    topic_creation: TopicCreation
+    transactions: TransactionRuntime
+
+
+def _may_write(broker: TransactionPort, context: RequestContext, transactional_id: str) -> bool:
     return broker.authorizer.is_allowed(context, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
@@ -74,13 +94,13 @@ def _may_write(broker: Broker, context: RequestContext, transactional_id: str) -
 
 
 async def add_partitions_to_txn(
-    broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
+    broker: TransactionPort, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> AddPartitionsToTxnResponse:
-    """Adds partitions to a transaction, or says whether they are in it.
+    """Adds partitions to a transaction, or reports whether the transaction has them.
 
     Versions up to 3 come from clients and concern one transaction. Versions from 4 on come from brokers, concern
-    several, and may only verify. Version 2 is the first whose clients know PRODUCER_FENCED, version 5 the first that
-    know TRANSACTION_ABORTABLE.
+    several transactions, and may only verify. Clients know PRODUCER_FENCED from version 2 on; TRANSACTION_ABORTABLE is
+    known from version 5 on.
     """
     if context.api_version < _FIRST_BATCHED_ADD:
         one = AddPartitionsToTxnTransaction(
@@ -97,11 +117,11 @@ async def add_partitions_to_txn(
 
 
 async def _add_in_time(
-    broker: Broker, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
+    broker: TransactionPort, context: RequestContext, transactions: Sequence[AddPartitionsToTxnTransaction]
 ) -> list[AddPartitionsToTxnResult]:
-    """For another broker, which has one request under way: what takes long is answered with an error that the producer
-    retries. The addition stays, and is harmless a second time. All are under way together and have one deadline, so
-    that those whose replicas hang take no time from the others.
+    """Adds partitions for another broker, which has one request in flight: a slow addition gets an error that the
+    producer retries. The addition goes through all the same, and a second addition does no harm. All additions run
+    together and share one deadline, so that transactions with hanging replicas take no time from the others.
     """
     adding: list[asyncio.Task[AddPartitionsToTxnResult]] = []
     try:
@@ -135,7 +155,7 @@ def _not_in_time(asked: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResu
 
 
 async def _add(
-    broker: Broker, context: RequestContext, asked: AddPartitionsToTxnTransaction, is_client: bool
+    broker: TransactionPort, context: RequestContext, asked: AddPartitionsToTxnTransaction, is_client: bool
 ) -> AddPartitionsToTxnResult:
     partitions = await broker.slices.run(
         collect(TopicPartition(topic.name, index) for topic in asked.topics for index in topic.partitions)
@@ -166,7 +186,7 @@ async def _add(
     return answer
 
 
-async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
+async def _add_or_verify(broker: TransactionPort, domain: requests.AddPartitionsRequest, verify_only: bool) -> _Errors:
     transactions = broker.transactions
     if verify_only:
         result = await transactions.read(
@@ -178,13 +198,15 @@ async def _add_or_verify(broker: Broker, domain: requests.AddPartitionsRequest, 
 
 
 def _refuse_partitions(
-    broker: Broker,
+    broker: TransactionPort,
     context: RequestContext,
     transactional_id: str,
     partitions: Sequence[TopicPartition],
     is_client: bool,
 ) -> Work[_Errors]:
-    """Empty when all may be added. One that may not keeps the others out: OPERATION_NOT_ATTEMPTED."""
+    """The errors; empty when the transaction may add all partitions. One refused partition keeps the others out:
+    OPERATION_NOT_ATTEMPTED.
+    """
     if is_client and not _may_write(broker, context, transactional_id):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     errors: _Errors = {}
@@ -209,11 +231,9 @@ def _refuse_partitions(
 
 
 async def add_offsets_to_txn(
-    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+    broker: TransactionPort, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> AddOffsetsToTxnResponse:
-    """Adds the partition with a group's offsets to a transaction. Version 2 is the first whose clients know
-    PRODUCER_FENCED.
-    """
+    """Adds the partition with a group's offsets to a transaction. Clients know PRODUCER_FENCED from version 2 on."""
     if not _may_write(broker, context, request.transactional_id):
         return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not broker.authorizer.is_allowed(context, Operation.READ, ResourceType.GROUP, request.group_id):
@@ -233,9 +253,9 @@ async def add_offsets_to_txn(
 # ------------------------------------------------------------------------------------------------- EndTxn
 
 
-async def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
-    """Commits or aborts a transaction. Version 2 is the first whose clients know PRODUCER_FENCED. From version 5 on
-    each transaction has an epoch of its own, and the answer has the next (KIP-890).
+async def end_txn(broker: TransactionPort, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse:
+    """Commits or aborts a transaction. Clients know PRODUCER_FENCED from version 2 on. From version 5 on each
+    transaction has an epoch of its own, and the answer has the next epoch (KIP-890).
     """
     if not _may_write(broker, context, request.transactional_id):
         return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -247,7 +267,7 @@ async def end_txn(broker: Broker, context: RequestContext, request: EndTxnReques
         client_transaction_version=_EPOCH_PER_TRANSACTION if context.api_version >= _FIRST_END_WITH_EPOCH_BUMP else 0,
         accepts_producer_fenced=context.api_version >= _FIRST_END_WITH_FENCED,
     )
-    await broker.producer_ids.ensure()  # the epochs of this one may be used up
+    await broker.producer_ids.ensure()  # the producer id may have used up its epochs
     result = await broker.transactions.submit(END_TRANSACTION, domain)
     return EndTxnResponse(error_code=result.error, producer_id=result.producer_id, producer_epoch=result.producer_epoch)
 
@@ -264,11 +284,11 @@ class _Written(NamedTuple):
 
 
 async def write_txn_markers(
-    broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest
+    broker: TransactionPort, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> WriteTxnMarkersResponse:
     """Ends transactions in partitions, for other brokers, and for administrators who end a transaction that no
     coordinator knows any more. From version 2 on a marker has the transaction's version. A marker that is not
-    replicated within a second is answered with REQUEST_TIMED_OUT, and stays.
+    replicated within a second gets the answer REQUEST_TIMED_OUT, and stays.
     """
     authorizer = broker.authorizer
     allowed = authorizer.would_allow(
@@ -297,7 +317,7 @@ def _markers_response(
     return response
 
 
-def _write_markers(broker: Broker, request: WriteTxnMarkersRequest, allowed: bool) -> Work[list[_Written]]:
+def _write_markers(broker: TransactionPort, request: WriteTxnMarkersRequest, allowed: bool) -> Work[list[_Written]]:
     written: list[_Written] = []
     for marker in request.markers:
         for topic in marker.topics:
@@ -308,7 +328,7 @@ def _write_markers(broker: Broker, request: WriteTxnMarkersRequest, allowed: boo
 
 
 def _write_marker(
-    broker: Broker, asked: WritableTxnMarker, topic: WritableTxnMarkerTopic, allowed: bool
+    broker: TransactionPort, asked: WritableTxnMarker, topic: WritableTxnMarkerTopic, allowed: bool
 ) -> Work[list[_Written]]:
     marker = Marker(
         asked.producer_id,
@@ -320,7 +340,7 @@ def _write_marker(
     written = []
     for index in topic.partition_indexes:
         code, appended = ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None
-        if topic.name in WRITTEN_BY_BROKERS_ALONE:  # no transaction has a part in them
+        if topic.name in WRITTEN_BY_BROKERS_ALONE:  # transactions cannot write to these topics
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif allowed:
             try:
@@ -344,16 +364,16 @@ def _marker_result(written: _Written, not_settled: Mapping[Partition, ErrorCode]
 
 
 async def describe_transactions(
-    broker: Broker, context: RequestContext, request: described.DescribeTransactionsRequest
+    broker: TransactionPort, context: RequestContext, request: described.DescribeTransactionsRequest
 ) -> described.DescribeTransactionsResponse:
-    """Shows transactions with their partitions, as far as the disk has them. There is one version."""
+    """Shows transactions with their partitions, as far as their state is on disk. There is one version."""
     ids = request.transactional_ids
     states = await broker.transactions.read_in_slices(ids, partial(_describe_all, broker, context, ids))
     return described.DescribeTransactionsResponse(transaction_states=states)
 
 
 def _describe_all(
-    broker: Broker, context: RequestContext, ids: Sequence[str]
+    broker: TransactionPort, context: RequestContext, ids: Sequence[str]
 ) -> Work[list[described.TransactionState]]:
     states = []
     for transactional_id in ids:
@@ -362,11 +382,13 @@ def _describe_all(
     return states
 
 
-def _may_describe(broker: Broker, context: RequestContext, transactional_id: str) -> bool:
+def _may_describe(broker: TransactionPort, context: RequestContext, transactional_id: str) -> bool:
     return broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
-def _describe(broker: Broker, context: RequestContext, transactional_id: str) -> Work[described.TransactionState]:
+def _describe(
+    broker: TransactionPort, context: RequestContext, transactional_id: str
+) -> Work[described.TransactionState]:
     if not _may_describe(broker, context, transactional_id):
         return described.TransactionState(
             error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id=transactional_id
@@ -390,10 +412,10 @@ def _describe(broker: Broker, context: RequestContext, transactional_id: str) ->
 
 
 async def list_transactions(
-    broker: Broker, context: RequestContext, request: listed.ListTransactionsRequest
+    broker: TransactionPort, context: RequestContext, request: listed.ListTransactionsRequest
 ) -> listed.ListTransactionsResponse:
-    """Lists transactions. A request may filter by state and producer, from version 1 on by how long a transaction has
-    been open, from version 2 on by a pattern of the id.
+    """Lists transactions. A request may filter by state and producer, from version 1 on by the duration of a
+    transaction, from version 2 on by a pattern of the id.
     """
     domain = requests.ListTransactionsRequest(
         states=tuple(request.state_filters),

@@ -1,1 +1,1 @@
-"""Logins on a connection (SASL): what is served before, how a login goes, and how long it lasts."""
+"""SASL logins on a connection: the APIs served before a login, its exchange of tokens, and its lifetime."""

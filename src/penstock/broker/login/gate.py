@@ -1,4 +1,4 @@
-"""The gate of a listener with SASL: frames pass to the dispatcher as far as the login on their connection allows.
+"""The gate of a listener with SASL: the gate passes frames to the dispatcher as far as the connection's login allows.
 
 Listeners without SASL have no gate and pay nothing for it. An open connection pays for one look at its state.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Awaitable, Callable
 
-from penstock.broker.login.logins import Logins, Outcome
+from penstock.broker.login.logins import LoginOutcome, Logins
 from penstock.broker.session import Outcome as Served
 from penstock.broker.session import Reply, Session, UnanswerableError
 from penstock.core.clock import Clock
@@ -49,7 +49,7 @@ class LoginGate:
                 return self.serve(session, frame)
             now_ms = self._clock.monotonic_ms()
             if not state.may_restart(now_ms):
-                return self.serve(session, frame)  # which answers that no handshake is due
+                return self.serve(session, frame)  # dispatch answers that no handshake is due
             state.restart(now_ms)
         if state.phase is Phase.BARE_TOKENS:
             return self._take_bare(session, state, bytes(frame))
@@ -68,7 +68,7 @@ class LoginGate:
 
     def _take_bare(self, session: Session, state: LoginState, token: bytes) -> Reply | Awaitable[Reply]:
         outcome = self._logins.step(session, token)
-        if isinstance(outcome, Outcome):
+        if isinstance(outcome, LoginOutcome):
             return _bare_reply(state, outcome)
         return _bare_reply_later(state, outcome)
 
@@ -88,12 +88,12 @@ async def _judge_later(state: LoginState, api_key: int, waiting: Awaitable[Reply
     return _judge(state, api_key, await waiting)
 
 
-def _bare_reply(state: LoginState, outcome: Outcome) -> Reply:
-    """A client that speaks bare tokens understands no error: its connection just ends."""
+def _bare_reply(state: LoginState, outcome: LoginOutcome) -> Reply:
+    """The reply with a bare token. A client of bare tokens understands no error: its connection just ends."""
     if outcome.is_refused:
         raise UnanswerableError("login", state.reason)
     return [bytearray(_SIZE.pack(len(outcome.token)) + outcome.token)]
 
 
-async def _bare_reply_later(state: LoginState, waiting: Awaitable[Outcome]) -> Reply:
+async def _bare_reply_later(state: LoginState, waiting: Awaitable[LoginOutcome]) -> Reply:
     return _bare_reply(state, await waiting)

@@ -1,7 +1,7 @@
-"""Keys of issuers (OAUTHBEARER) that stay when settings change: an issuer that is away just then locks nobody out.
+"""Key sets of issuers (OAUTHBEARER) that survive changed settings: an unreachable issuer then locks no client out.
 
-A key set is one for all listeners that name the same address and the same pause. Both are fixed while a broker runs, so
-there are no more key sets than listeners.
+All listeners with the same address and the same pause share one key set. Both are fixed while a broker runs, so there
+are no more key sets than listeners.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class KeySources:
     def open(
         self, url: str | None, allowed_urls: tuple[str, ...], allowed_files: tuple[str, ...], refresh_ms: int
     ) -> KeySource:
-        """Raises ConfigError where the address is missing or not allowed, also for one that was opened before."""
+        """Raises ConfigError for a missing or forbidden address, also for an address that was opened before."""
         from penstock.security.sasl.jwks import open_key_source
 
         opened = open_key_source(url, allowed_urls, allowed_files, refresh_ms, self._clock.now_ms)

@@ -1,8 +1,8 @@
-"""Logins at work: the mechanisms of each listener, the steps of an exchange, refusals that take their time.
+"""Logins at run time: the mechanisms of each listener, the steps of an exchange, delayed refusals.
 
-A refusal is answered late, with one text for all reasons, and nothing is read from the client meanwhile. A step that
-takes long runs in threads of its own: an issuer that does not answer must not take the threads that sync the disks.
-Each mechanism of a listener has its own ones: while tokens wait for an issuer, tickets of Kerberos are looked at.
+The broker answers a refusal late, with one text for all reasons, and reads nothing from the client meanwhile. A slow
+step runs in threads of its own: an issuer that does not answer must not take the threads that sync the disks. Each
+mechanism of a listener has its own threads: while tokens wait for an issuer, Kerberos tickets are checked.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from penstock.core.clock import Clock
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
 from penstock.core.metrics.counters import LoginMetrics
-from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
+from penstock.security.audit.events import NO_AUDIT, AuditEvent, AuditKind, Auditor
 from penstock.security.audit.logins import SASL, login_refused, login_succeeded, show_claimed
 from penstock.security.sasl.exchange import LoginError, ServerMechanism, Slow
 from penstock.security.sasl.login_state import LoginState, session_lifetime_ms
 
 logger = logging.getLogger(__name__)
 
-# The issuer or the keytab of a listener is asked by so many logins at once. The others wait, and nobody else does.
+# The number of logins that ask the issuer or the keytab of a listener at once. Further logins wait; other requests do
+# not.
 _THREADS = 4
 
 
-class Outcome(NamedTuple):
+class LoginOutcome(NamedTuple):
     """The answer to a token of the client."""
 
     token: bytes = b""
@@ -54,8 +55,8 @@ class Logins:
         self._make(config, clock.now_ms())
 
     def _make(self, config: BrokerConfig, now_ms: int | None = None) -> None:
-        """`now_ms` at the start, where keys in files are read at once, so that bad ones end it. Later the first login
-        that needs them reads them, in a thread.
+        """Makes the mechanisms. With `now_ms`, at the start, it reads keys in files at once, so that bad keys end the
+        start. Later the first login that needs the keys reads them, in a thread.
         """
         self._mechanisms = {
             endpoint.name: make_mechanisms(config, endpoint.name, self._sources, self._keys, now_ms)
@@ -64,8 +65,8 @@ class Logins:
         }
 
     def follow(self, config: BrokerConfig) -> None:
-        """Settings were changed while the broker runs. Those that are wrong leave things as they were. Keys of issuers
-        stay; keys in a file that no listener had before are read by the first login, and nobody is believed until then.
+        """Takes changed settings while the broker runs. Wrong settings change nothing. Keys of issuers stay. Where a
+        listener has a key file for the first time, the first login reads the keys, and no token counts before that.
         """
         before, self._config = self._config, config
         if not any(
@@ -90,7 +91,7 @@ class Logins:
     # -------------------------------------------------------------------------------------------- a login
 
     def begin(self, session: Session, mechanism: str, *, bare: bool) -> bool:
-        """Whether there is such a mechanism. Where there is none the login is over."""
+        """Whether the mechanism exists. Without the mechanism the login is over."""
         assert session.login is not None
         found = self.mechanisms(session.listener).get(mechanism)
         if found is None:
@@ -102,8 +103,8 @@ class Logins:
         session.login.choose(mechanism, found.begin(self._clock.now_ms()), bare=bare)
         return True
 
-    def step(self, session: Session, token: bytes) -> Outcome | Awaitable[Outcome]:
-        """Takes a token of the client. A refusal comes as an awaitable, because it takes its time."""
+    def step(self, session: Session, token: bytes) -> LoginOutcome | Awaitable[LoginOutcome]:
+        """Takes a token of the client. A refusal comes as an awaitable, because the refusal is delayed."""
         state = session.login
         assert state is not None
         assert state.exchange is not None
@@ -117,22 +118,22 @@ class Logins:
             return self._go_on(session, state, step)
         return self._step_slowly(session, state, step)
 
-    async def _step_slowly(self, session: Session, state: LoginState, step: Slow) -> Outcome:
+    async def _step_slowly(self, session: Session, state: LoginState, step: Slow) -> LoginOutcome:
         try:
             token = await self._run(session.listener, state.mechanism, step)
         except LoginError as error:
             return await self._refuse(session, state, str(error))
         outcome = self._go_on(session, state, token)
-        return outcome if isinstance(outcome, Outcome) else await outcome
+        return outcome if isinstance(outcome, LoginOutcome) else await outcome
 
-    def _go_on(self, session: Session, state: LoginState, token: bytes) -> Outcome | Awaitable[Outcome]:
+    def _go_on(self, session: Session, state: LoginState, token: bytes) -> LoginOutcome | Awaitable[LoginOutcome]:
         assert state.exchange is not None
         login = state.exchange.login
         if login is None:
-            return Outcome(token)
+            return LoginOutcome(token)
         if state.login is not None and state.login.name != login.name:
             return self._refuse(session, state, "another user than at the first login")
-        if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
+        if self.auditor.refuses and AuditKind.LOGIN in self.auditor.kinds:
             return self._refuse(session, state, "the audit trail cannot be written")
         max_reauth_ms = self._config.listener_value(session.listener, "connections.max.reauth.ms", state.mechanism)
         assert isinstance(max_reauth_ms, int)
@@ -147,9 +148,9 @@ class Logins:
         who, address = str(session.principal), session.client_host
         self._report(login_succeeded(SASL, state.mechanism, who, address, is_again=is_again))
         session.max_frame_size = self._config.network.socket_request_max_bytes
-        return Outcome(token, lifetime_ms or 0)
+        return LoginOutcome(token, lifetime_ms or 0)
 
-    def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[Outcome]:
+    def _refuse(self, session: Session, state: LoginState, reason: str) -> Awaitable[LoginOutcome]:
         self._count_refusal(state)
         claimed = _claimed(state)
         self._report(login_refused(SASL, state.mechanism, session.client_host, reason, _known_as(session), claimed))
@@ -158,21 +159,21 @@ class Logins:
         session.is_refused = True
         return self._refuse_slowly()
 
-    async def _refuse_slowly(self) -> Outcome:
+    async def _refuse_slowly(self) -> LoginOutcome:
         delay_ms = self._config.get("connection.failed.authentication.delay.ms")
         assert isinstance(delay_ms, int)
         await asyncio.sleep(delay_ms / 1000)
-        return Outcome(is_refused=True)
+        return LoginOutcome(is_refused=True)
 
     def expire(self, session: Session) -> None:
-        """The client's connection ends, because its login took too long."""
+        """Ends the client's connection, because its login took too long."""
         self._metrics.timed_out += 1
         state = session.login
         mechanism, claimed = ("", "") if state is None else (state.mechanism, _claimed(state))
         self._report(login_refused(SASL, mechanism, session.client_host, "the login took too long", claimed=claimed))
 
     def _report(self, event: AuditEvent) -> None:
-        if Kind.LOGIN in self.auditor.kinds:
+        if AuditKind.LOGIN in self.auditor.kinds:
             self.auditor.record(event)
 
     def _count_refusal(self, state: LoginState) -> None:
@@ -191,7 +192,7 @@ class Logins:
 
 
 def _known_as(session: Session) -> str:
-    """Who had logged in on the connection before; nobody's claim."""
+    """The principal of the connection's former login, which no client claims."""
     return "" if session.principal is ANONYMOUS else str(session.principal)
 
 

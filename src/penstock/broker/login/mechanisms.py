@@ -1,4 +1,4 @@
-"""The mechanisms of a listener, made from the configuration."""
+"""Makes the mechanisms of a listener from the configuration."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ACCOUNT = "user_"
 
 
 class Sources(NamedTuple):
-    """What mechanisms need beside the configuration."""
+    """The sources of mechanisms beside the configuration."""
 
     users: ScramUsers
     random_bytes: Callable[[int], bytes]
-    salt_secret: bytes  # the same for all brokers of a cluster, also after a restart
+    salt_secret: bytes  # equal on all brokers of a cluster, also after a restart
 
 
 def make_mechanisms(
     config: BrokerConfig, listener: str, sources: Sources, keys: KeySources, now_ms: int | None
 ) -> Mapping[str, ServerMechanism]:
-    """By name. With `now_ms` keys that are in files are read at once. Raises ConfigError."""
+    """The mechanisms by name. With `now_ms` it reads keys in files at once. Raises ConfigError."""
     enabled = config.listener_value(listener, "sasl.enabled.mechanisms")
     assert isinstance(enabled, tuple)
     if not enabled:
@@ -52,7 +52,7 @@ def _make(
 
 
 def find_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
-    """The login module of a mechanism: its own, or the one for all where that is of the mechanism's kind."""
+    """The login module of a mechanism: its own, or the module for all mechanisms where its kind fits."""
     text = config.listener_value(listener, "sasl.jaas.config", mechanism)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""How this broker logs in at the others, where their listener has SASL."""
+"""The credentials with which this broker logs in at other brokers, where their listener has SASL."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MECHANISM_KEY = "sasl.mechanism.inter.broker.protocol"
 
 
 def own_users(config: BrokerConfig) -> dict[str, str]:
-    """The user that brokers log in as, by listener; without those where they log in with tickets, or not at all. The
-    listeners of clients may have one too: while `inter.broker.listener.name` changes by a rolling restart, brokers that
-    have the new one come by a listener that this broker does not use among brokers yet.
+    """The user as which brokers log in, by listener; without the listeners where brokers log in with tickets, or not at
+    all. Listeners of clients may have such a user too: while `inter.broker.listener.name` changes by a rolling restart,
+    brokers with the new value use a listener that this broker does not use among brokers yet.
     """
     users: dict[str, str] = {}
     for endpoint in config.endpoints:
@@ -31,7 +31,7 @@ def own_users(config: BrokerConfig) -> dict[str, str]:
 
 
 def own_credentials(config: BrokerConfig) -> Credentials | None:
-    """None where brokers need none among themselves. Raises ConfigError."""
+    """None where brokers need no credentials among themselves. Raises ConfigError."""
     listener = config.inter_broker_listener
     endpoint = next((each for each in config.endpoints if each.name == listener), None)
     if endpoint is None or not endpoint.has_login:

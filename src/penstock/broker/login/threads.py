@@ -1,6 +1,6 @@
-"""Threads for steps of logins that take long: issuers that are asked for keys, keytabs, tickets.
+"""Threads for slow steps of logins: requests for an issuer's keys, keytabs, tickets.
 
-There are a few of them, so that an issuer that does not answer takes no more.
+Their number is small, so that an issuer that does not answer takes no more than these threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class LoginThreads:
         self._is_closed = False
 
     def submit(self, step: Slow) -> Future[bytes]:
-        """Called by one thread alone, the loop's. After `close` every step fails with LoginError."""
+        """Only the loop's thread may call this. After `close` every step fails with LoginError."""
         if not self._is_closed:
             return self._threads.submit(step)
         future: Future[bytes] = Future()
@@ -25,6 +25,6 @@ class LoginThreads:
         return future
 
     def close(self) -> None:
-        """Nobody waits for the threads, nor for what they have not begun."""
+        """Returns at once: waits neither for running threads nor for queued work."""
         self._is_closed = True
         self._threads.close()

@@ -1,4 +1,4 @@
-"""Where SCRAM finds its credentials: users in the metadata, and delegation tokens."""
+"""The SCRAM credentials: users in the metadata, and delegation tokens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from penstock.security.sasl.scram import (
 from penstock.security.sasl.scram_server import ScramUsers, TokenCredential, make_salt
 from penstock.security.tokens.tokens import decode_token, token_hmac, token_password
 
-# Of each token and mechanism that somebody has logged in with. A cluster has fewer tokens than this, mostly far fewer.
+# The number of kept credentials, one for each token and mechanism that a client has logged in with. A cluster has fewer
+# tokens than this, mostly far fewer.
 _MOST_KEPT = 10_000
 
 
 class StoredUsers:
     def __init__(self, security: Callable[[], SecurityImage], config: BrokerConfig) -> None:
-        """`security` is that of the image of the moment."""
+        """`security` gives the security of the current image."""
         self._security = security
         secret = config.get("delegation.token.secret.key")
         self._secret = None if secret is None else str(secret).encode()
@@ -32,7 +33,9 @@ class StoredUsers:
         return ScramUsers(self.find_user, self.find_token)
 
     def find_user(self, user: str, hashing: ScramHash) -> ScramCredential | None:
-        """A credential that cannot be read is none: the user is refused, as one that does not exist."""
+        """Finds a user. An unreadable credential counts as none: the user gets the refusal of a user that does not
+        exist.
+        """
         text = self._security().entity_configs.get(user_key(user), {}).get(hashing.mechanism)
         try:
             return None if text is None else decode_credential(text)
@@ -50,7 +53,7 @@ class StoredUsers:
         )
 
     def _credential(self, token_id: str, hashing: ScramHash, secret: bytes) -> ScramCredential:
-        """Computed at the first login with a token: 6 ms, in a thread."""
+        """Computes the credential at the first login with a token: 6 ms, in a thread."""
         key = (token_id, hashing.mechanism)
         credential = self._kept.get(key)
         if credential is None:

@@ -1,6 +1,6 @@
-"""Writers with acks=all that wait until all in-sync replicas have their records.
+"""Waiting writers with acks=all, until all in-sync replicas have their records.
 
-Ordered by offset: a high watermark that rises looks at those it reaches and at no other, however many wait.
+The order is by offset: a rising high watermark looks at the writers that it reaches and at no other, however many wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 
 from penstock.protocol.errors import ErrorCode
 
-# The offset that must be reached, a number that makes entries comparable, who waits, and the end of its patience.
+# The offset to reach, a number that makes entries comparable, the waiting writer, and the writer's deadline.
 _Entry = tuple[int, int, asyncio.Future[ErrorCode], asyncio.TimerHandle]
 
 
@@ -20,7 +20,7 @@ class Acknowledgements:
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
         self._number = 0
-        self._done_early = 0  # entries that are over, by time or because the client is gone, and still in the heap
+        self._done_early = 0  # entries that are over, by time or because the client is gone, but still in the heap
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -35,7 +35,7 @@ class Acknowledgements:
         return future
 
     def release(self, high_watermark: int, code: ErrorCode) -> None:
-        """Everybody whose records are below the high watermark hears the code."""
+        """Gives the code to every writer whose records are below the high watermark."""
         entries = self._entries
         while entries and entries[0][0] <= high_watermark:
             _, _, future, timer = heappop(entries)
@@ -57,7 +57,8 @@ class Acknowledgements:
         if not future.done():
             future.set_result(ErrorCode.REQUEST_TIMED_OUT)
         self._done_early += 1
-        if self._done_early * 2 > len(self._entries):  # a watermark that stands still must not gather them
+        # Under a watermark that stands still such entries must not pile up.
+        if self._done_early * 2 > len(self._entries):
             self._entries = [entry for entry in self._entries if not entry[2].done()]
             heapify(self._entries)
             self._done_early = 0

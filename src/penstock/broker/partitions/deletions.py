@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.purgatory import Waiter
 
 
 class Deletions:
@@ -12,6 +12,6 @@ class Deletions:
         self.waiters: dict[Waiter, None] = {}
 
     def look_again(self) -> None:
-        """A replica has moved its start, a broker came or went, or another broker leads."""
+        """A replica has moved its start, a broker came or went, or the leader has changed."""
         for waiter in tuple(self.waiters):
             waiter.wake()

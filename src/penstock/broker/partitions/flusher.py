@@ -17,14 +17,14 @@ from penstock.core.metrics.counters import LogMetrics
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError
 
-# fsync waits for the device, not for a core: a few threads keep several disks busy.
+# fsync waits for the device, not for a processor: a few threads keep several disks busy.
 _THREADS = 4
 _RETRY_S = 0.1
 
 
 class Flusher:
     def __init__(self, metrics: LogMetrics, clock: Clock, stopwatch: Callable[[], float] = time.perf_counter) -> None:
-        """`stopwatch` tells seconds that have passed, for the metric of fsync times."""
+        """`stopwatch` gives elapsed seconds, for the metric of fsync times."""
         self._metrics = metrics
         self._clock = clock
         self._stopwatch = stopwatch
@@ -34,8 +34,8 @@ class Flusher:
         self._workers: dict[Partition, asyncio.Task[None]] = {}
 
     async def flush(self, partitions: list[Partition]) -> list[Partition]:
-        """Returns once everything appended to `partitions` before the call is on disk; the partitions where that
-        failed.
+        """Returns once everything appended to `partitions` before the call is on disk. The result has the failed
+        partitions.
         """
         durable = await asyncio.gather(*(self._join(partition) for partition in partitions))
         return [partition for partition, is_durable in zip(partitions, durable, strict=True) if not is_durable]
@@ -49,10 +49,10 @@ class Flusher:
         return future
 
     async def _work(self, partition: Partition) -> None:
-        """An fsync under way may miss a later append, so whoever joins meanwhile waits for the next round."""
+        """A running fsync may miss a later append, so a request that joins meanwhile waits for the next round."""
         try:
             while waiting := self._waiting.pop(partition, None):
-                is_durable = False  # also if the fsync ends in a way that nobody foresaw
+                is_durable = False  # also if the fsync raises an unforeseen error
                 try:
                     is_durable = await self._sync(partition)
                 finally:
@@ -67,7 +67,7 @@ class Flusher:
         while not await self._try(log):
             if log.offline_reason is not None or self._is_closing:
                 return False
-            # No descriptor for now. What was appended stays, so whoever waits for it waits on.
+            # The process has no free descriptor. The appended records stay, so their writers wait on.
             await asyncio.sleep(_RETRY_S)
         self._metrics.flush_time_ms.observe((self._stopwatch() - started) * 1000)
         return log.offline_reason is None
@@ -86,7 +86,7 @@ class Flusher:
         return True
 
     async def close(self) -> None:
-        """Whoever waits gets an answer first."""
+        """Every waiting request gets an answer first."""
         self._is_closing = True
         await asyncio.gather(*self._workers.values(), return_exceptions=True)
         self._executor.shutdown(wait=True)

@@ -1,14 +1,14 @@
-"""What a follower's fetch session has to look at: the partitions with news, and no other.
+"""The partitions with news that a follower's fetch session has to check, and no other partition.
 
 A follower fetches thousands of partitions in one session, of which few change between two fetches. Each leader of a
-partition tells the session of appends, of a high watermark that rises and of a role that changes; a fetch reads those
-partitions and the ones that the request names. In order of their news, so that no partition starves.
+partition reports appends, a rising high watermark and a changed role to the session; a fetch reads those partitions and
+the partitions that the request names. The order is that of the news, so that no partition starves.
 
-A throttled partition for whose records there is no room is held back: it is no news until there is room, or until
-something else happens to it. Those that wait longest come first, some at a time.
+A throttled partition without room for its records is held back: the partition is no news until there is room, or until
+another event concerns it. The partitions that wait longest come first, some at a time.
 
-A fetch that does not name a partition says that nothing has changed there. So the session also keeps the time of its
-last fetch: a follower without news was caught up then.
+A fetch that does not name a partition reports no change there. So the session also keeps the time of its last fetch: a
+follower without news was caught up then.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
+from penstock.broker.partitions.purgatory import Waiter
 from penstock.broker.partitions.throttling import Throttle
-from penstock.broker.partitions.waiting import Waiter
 from penstock.core.types import TopicId
 from penstock.replication.progress import FollowerProgress
 
-# How long a follower may not know the high watermark. Told at once, it cost each follower a second fetch of each batch,
-# half of all fetches. Kafka's followers hear of it with the next records, or after 500 ms. Bench: cluster-latency.
+# The time for which a follower may not know the high watermark. An immediate report cost each follower a second fetch
+# of each batch, half of all fetches. Kafka's followers learn it with the next records, or after 500 ms. Bench:
+# cluster-latency.
 HIGH_WATERMARK_DELAY_MS = 10
 
-# Throttled partitions that a fetch looks at when there is room: some 0.5 ms. Few of them use up what there is.
+# The number of throttled partitions that a fetch checks when there is room: some 0.5 ms. Few of them use up the room.
 _RELEASED_AT_ONCE = 64
 
 WatchedKey = tuple[TopicId | str, int]
 
 
 class Leader(Protocol):
-    """Of one partition."""
+    """The leader's state of one partition."""
 
     followers: dict[int, FollowerProgress]
     watches: dict[FollowerWatch, None]
@@ -58,14 +59,15 @@ class FollowerWatch:
         self.node_id = node_id
         self.ready: dict[WatchedKey, None] = {}
         self.last_fetch_ms = 0
-        # Newest questions before the last answer, and before the one that the last fetch follows (`confirmations`).
+        # The newest questions before the last answer, and before the answer that the last fetch follows
+        # (`confirmations`).
         self.answered = self.followed = 0
-        self.waiters: dict[Waiter, None] = {}  # the fetch that waits, if one does
+        self.waiters: dict[Waiter, None] = {}  # the waiting fetch, if there is one
         self._leadings: dict[WatchedKey, Leader] = {}
         self._keys: dict[Leader, WatchedKey] = {}
         self.held: dict[WatchedKey, None] = {}  # throttled, with records that the follower does not have
-        self._released: set[WatchedKey] = set()  # by the last look that found room
-        self._throttle: Throttle | None = None  # while something is held
+        self._released: set[WatchedKey] = set()  # by the last check that found room
+        self._throttle: Throttle | None = None  # set while a partition is held back
 
     def attach(self, key: WatchedKey, leading: Leader) -> None:
         if self._leadings.get(key) is not leading:
@@ -109,7 +111,7 @@ class FollowerWatch:
         return ready
 
     def hold(self, keys: Sequence[WatchedKey], throttle: Throttle) -> None:
-        """There was no room for these. Whoever has waited before keeps its place."""
+        """Holds back partitions without room. A partition that waited before keeps its place."""
         before = dict.fromkeys(key for key in keys if key in self._released)
         self.held = {**before, **self.held, **dict.fromkeys(keys)}
         self._throttle = throttle
@@ -123,7 +125,7 @@ class FollowerWatch:
             waiter.wake()
 
     def room_in_ms(self) -> int | None:
-        """None as long as nothing is held."""
+        """None as long as no partition is held back."""
         return None if self._throttle is None or not self.held else max(self._throttle.free_in_ms(), 1)
 
     def _forget_throttle(self) -> None:
@@ -134,7 +136,7 @@ class FollowerWatch:
     # -------------------------------------------------------------------------------------------- leaders
 
     def note(self, leading: Leader, size: int) -> None:
-        """There is news: bytes, or none for anything that the follower has to hear at once."""
+        """Notes news: bytes, or no size for an event that the follower has to learn at once."""
         if self._is_news(leading, can_wait=size > 0):
             for waiter in tuple(self.waiters):
                 if size:
@@ -143,12 +145,12 @@ class FollowerWatch:
                     waiter.wake()
 
     def note_high_watermark(self, leading: Leader) -> None:
-        """The next records carry it along, if they come soon."""
+        """The next records carry the high watermark along, if they come soon."""
         if self._is_news(leading, can_wait=True):
             self.hurry()
 
     def hurry(self) -> None:
-        """The fetch that waits is looked at soon."""
+        """Wakes the waiting fetch soon."""
         for waiter in self.waiters:
             waiter.wake_within(HIGH_WATERMARK_DELAY_MS)
 

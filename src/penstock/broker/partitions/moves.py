@@ -1,13 +1,14 @@
-"""AlterReplicaLogDirs at work (KIP-113): replicas on their way to another data directory of this broker.
+"""AlterReplicaLogDirs at run time (KIP-113): moves of replicas to another data directory of this broker.
 
 Rules:
-- A replica has one move at a time. A request for another directory replaces it, and a request for the directory where
-  the replica is ends it. A move whose log has changed over comes to its end first.
-- A replica that is not there yet is made where a request wants it.
-- `steps` of a move run in threads, one after the other, with a rest after each as the throttle says. As many moves copy
-  at once as there are data directories, as in Kafka; others wait. A move that waits for a checkpoint lets others copy.
-- A request is answered when the directory of the copy is there (`made`): after a start, moves that were not over begin
-  anew, and their directories say which.
+- A replica has one move at a time. A request for another directory replaces the move, and a request for the replica's
+  present directory ends it. A move whose log has changed over completes first.
+- A replica that does not exist yet is created in the requested directory.
+- The `steps` of a move run in threads, one after the other, with a rest after each as the throttle demands. As many
+  moves copy at once as there are data directories, as in Kafka; others wait. A move that waits for a checkpoint lets
+  others copy.
+- A request is answered when the directory of the copy exists (`made`): after a start, unfinished moves begin again, and
+  their directories name the targets.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from penstock.broker.partitions.partitions import Partitions
 from penstock.core.clock import Clock
 from penstock.core.config.sections import ThrottleSection
 from penstock.core.types import TopicPartition
-from penstock.log.copying.steps import Step
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.log_move import Ending, LogMove, Pause, discard_copy
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import decode_partition_metadata
+from penstock.log.replica_copies.steps import CopyStep
 from penstock.log.storage.files import Files
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.throttle import RateLimiter
 
 logger = logging.getLogger("penstock.broker.moves")
 
-# Takes note of so many bytes that were copied; the milliseconds until more may be copied.
+# Takes the number of copied bytes; gives the milliseconds until the next copy.
 Pace = Callable[[int], int]
 
-# How long a move rests at most before it asks the throttle again, whose rate may be another by then.
+# The longest rest of a move before it asks the throttle again, whose rate may have changed by then.
 _LONGEST_REST_MS = 1_000
-# A move that waits for a checkpoint, or for a cleaning, looks again this often.
+# The pause of a move that waits for a checkpoint, or for a cleaning.
 _LOOK_AGAIN_MS = 100
-# Directories that are remembered for replicas which are not there yet. A request names some hundred.
+# The number of remembered directories for replicas that do not exist yet. A request names some hundred.
 _MOST_REMEMBERED = 10_000
 
 
@@ -50,7 +51,7 @@ def no_throttle(_: int) -> int:
 
 
 def throttled(read_settings: Callable[[], ThrottleSection], clock: Clock) -> Pace:
-    """The pace of `replica.alter.log.dirs.io.max.bytes.per.second`, which may change while copies are made."""
+    """The pace of `replica.alter.log.dirs.io.max.bytes.per.second`, which may change during copies."""
     settings = read_settings()
     limiter = RateLimiter(
         window_count=settings.alter_log_dirs_replication_quota_window_num,
@@ -67,7 +68,7 @@ def throttled(read_settings: Callable[[], ThrottleSection], clock: Clock) -> Pac
 
 
 class MoveState(NamedTuple):
-    """What DescribeLogDirs tells of a copy."""
+    """The state of a copy for DescribeLogDirs."""
 
     topic_partition: TopicPartition
     target: Path
@@ -90,20 +91,21 @@ class Moves:
         self._files = files
         self._clock = clock
         self._moves: dict[TopicPartition, LogMove] = {}
-        self._wanted: dict[TopicPartition, tuple[Partition, Path]] = {}  # where to go when the present move is over
+        # The next target, for the time after the present move.
+        self._wanted: dict[TopicPartition, tuple[Partition, Path]] = {}
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._copying = asyncio.Semaphore(max(len(directories.directories), 1))
         self._stopping = asyncio.Event()
         self._unmade: dict[TopicPartition, asyncio.Event] = {}  # moves whose copies have no directory yet
-        self._changed = asyncio.Event()  # a move is not wanted any more: whoever rests looks again
+        self._changed = asyncio.Event()  # a move is not wanted any more: resting moves look again
 
     # -------------------------------------------------------------------------------------------- requests
 
     def request(self, topic_partition: TopicPartition, directory: str) -> ErrorCode:
-        """What a client is told at once: the move goes on when the answer is given."""
+        """The immediate answer to a client: the move goes on after the answer."""
         target = Path(directory)
         if len(names.future_directory(topic_partition)) > names.MAX_NAME_SIZE:
-            return ErrorCode.INVALID_TOPIC_EXCEPTION  # as Kafka, whose names of directories are the same
+            return ErrorCode.INVALID_TOPIC_EXCEPTION  # as in Kafka, which has the same names of directories
         if target not in self._directories.directories and target not in self._directories.offline:
             return ErrorCode.LOG_DIR_NOT_FOUND
         if target in self._directories.offline:
@@ -115,7 +117,7 @@ class Moves:
             return ErrorCode.KAFKA_STORAGE_ERROR
         is_new = target != partition.directory
         if is_new and self._directories.offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # it might have a copy of the partition; as Kafka
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the directory might have a copy of the partition; as in Kafka
         self._direct(partition, target)
         return ErrorCode.NONE
 
@@ -137,7 +139,7 @@ class Moves:
         if move is None:
             if target != partition.directory:
                 self._start(partition, target)
-        elif move.log is not partition.log:  # of a topic of this name that was deleted
+        elif move.log is not partition.log:  # the move is of a deleted topic with this name
             self._wanted[name] = partition, target
         elif move.target != target:
             move.is_wanted = move.has_changed_over
@@ -145,7 +147,7 @@ class Moves:
             self._wake()
         else:
             self._wanted.pop(name, None)
-            if not move.is_wanted:  # and about to end
+            if not move.is_wanted:  # the move is about to end
                 self._wanted[name] = partition, target
 
     def _wake(self) -> None:
@@ -153,12 +155,14 @@ class Moves:
         self._changed = asyncio.Event()
 
     async def made(self) -> None:
-        """Returns when a crash will not make the broker forget the moves that were asked for."""
+        """Returns when a crash will not make the broker forget the requested moves."""
         for event in list(self._unmade.values()):
             await event.wait()
 
     def resume(self) -> None:
-        """At the start, when the partitions are there. May block. The old copy goes when the new one has begun."""
+        """Resumes moves at the start, when the partitions exist. May block. The old copy is removed when the new copy
+        has begun.
+        """
         found, self._directories.futures = self._directories.futures, {}
         for directory, topic_partition in found.items():
             partition = self._partitions.find(*topic_partition)
@@ -169,7 +173,7 @@ class Moves:
             self._directories.settle_renames(renames)
 
     def _is_to_move(self, partition: Partition, copy: Path) -> bool:
-        """A copy may be of a topic that is gone. Of two copies, one is enough."""
+        """A copy may be of a deleted topic. Of two copies, one is enough."""
         try:
             topic_id = decode_partition_metadata(self._files.read_file(copy / names.PARTITION_METADATA))
         except (OSError, ValueError):
@@ -198,7 +202,7 @@ class Moves:
         logger.info("partition %s is copied from %s to %s", name, move.source, target)
         steps = move.steps()
         making = next(steps)
-        assert isinstance(making, Step)
+        assert isinstance(making, CopyStep)
         if may_block:
             making.run()
         else:
@@ -207,7 +211,7 @@ class Moves:
         self._tasks[name] = asyncio.get_running_loop().create_task(run, name=f"move {name}")
 
     async def _run(
-        self, partition: Partition, move: LogMove, steps: Iterator[Step | Pause], making: Step | None
+        self, partition: Partition, move: LogMove, steps: Iterator[CopyStep | Pause], making: CopyStep | None
     ) -> None:
         name = partition.topic_partition
         try:
@@ -215,7 +219,7 @@ class Moves:
                 await asyncio.to_thread(making.run)
                 self._unmade.pop(name).set()
             await self._advance(move, steps)
-        except Exception:  # others go on
+        except Exception:  # other moves go on
             logger.exception("moving %s failed", name)
             move.abandon()
         finally:
@@ -227,14 +231,14 @@ class Moves:
             self._go_on(name)
 
     def _go_on(self, name: TopicPartition) -> None:
-        """With the move that was asked for while another was not over."""
+        """Begins the move that was requested during another move."""
         partition, target = self._wanted.pop(name, (None, None))
         if partition is None or target is None or self._partitions.find(*name) is not partition:
             return
         if partition.is_online and target != partition.directory:
             self._start(partition, target)
 
-    async def _advance(self, move: LogMove, steps: Iterator[Step | Pause]) -> None:
+    async def _advance(self, move: LogMove, steps: Iterator[CopyStep | Pause]) -> None:
         is_over = False
         while not is_over:
             async with self._copying:
@@ -242,8 +246,8 @@ class Moves:
             if not is_over:
                 await self._rest(_LOOK_AGAIN_MS)
 
-    async def _copy(self, move: LogMove, steps: Iterator[Step | Pause]) -> bool:
-        """Until it has to wait for something else than its turn; whether it is over."""
+    async def _copy(self, move: LogMove, steps: Iterator[CopyStep | Pause]) -> bool:
+        """Copies until the move has to wait for something else than its turn. Returns whether the copy is complete."""
         for step in steps:
             if isinstance(step, Pause):
                 return False
@@ -262,7 +266,7 @@ class Moves:
             return
 
     async def close(self) -> None:
-        """Copies stay as they are for the next start. A log that has changed over settles first."""
+        """Copies stay for the next start. A log that has changed over settles first."""
         self._stopping.set()
         self._wanted.clear()
         for move in self._moves.values():

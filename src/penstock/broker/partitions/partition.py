@@ -1,10 +1,11 @@
-"""One partition this broker hosts: its log, its place in the cluster, and who waits for it.
+"""One partition on this broker: its log, its place in the cluster, and the waiting requests.
 
 Rules:
-- The state of the image says who leads. A leader notes the begin of its epoch in the log before it writes.
+- The state of the image names the leader. A leader notes the begin of its epoch in the log before it writes.
 - A partition with one replica is replicated as soon as a record is in its log. With several replicas the leader keeps
-  what it knows of them in `leading`. A follower has none: its high watermark comes from its leader.
-- States come from images and from the controller's answers to in-sync changes. An older one changes nothing.
+  its state of them in `leading`. A follower has no such state: its high watermark comes from its leader.
+- A leader that succeeds another leader is careful for a while with producers that it does not know (`taking_over`).
+- States come from images and from the controller's answers to in-sync changes. An older state changes nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
-from penstock.broker.partitions.leading import LeaderContext, Leading
+from penstock.broker.partitions.leader_state import LeaderContext, Leading
+from penstock.broker.partitions.purgatory import Waiter
 from penstock.broker.partitions.suspension import Suspension
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.taking_over import TAKING_OVER_MS, check_first_batch, may_follow_another
 from penstock.cluster.image import PartitionState
 from penstock.core.internal_topics import INTERNAL_TOPICS
 from penstock.core.metrics.counters import TopicMetrics
@@ -41,6 +43,7 @@ class Partition:
         "produce_answers",
         "state",
         "suspension",
+        "taking_over_until_ms",
         "topic_id",
         "topic_partition",
         "waiters",
@@ -56,38 +59,43 @@ class Partition:
         self.state = state
         self.metrics = metrics
         self.is_leader = False
-        self.leading: Leading | None = None  # of a leader with followers
-        self.suspension: Suspension | None = None  # of a leader without a lease
-        self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order in which they came
+        self.leading: Leading | None = None  # set on a leader with followers
+        self.suspension: Suspension | None = None  # set on a leader without a lease
+        self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order of their arrival
         self._context = context
         self.produce_answers: dict[int, AnswerTemplate] = {}  # by version; made at the first use
-        self._take_role()
+        self.taking_over_until_ms: int | None = None  # requests may wait at the former leader
+        self._take_role(None)
 
     # -------------------------------------------------------------------------------------------- leadership
 
     def adopt(self, state: PartitionState) -> None:
-        """A newer state takes effect. The role may change, and whoever waits for the old one looks again."""
+        """Adopts a newer state. The role may change, and requests that wait for the old role look again."""
         if state.partition_epoch < self.state.partition_epoch or state.leader_epoch < self.state.leader_epoch:
             return
         if state != self.state:
-            is_new_epoch = state.leader_epoch != self.state.leader_epoch
-            self.state = state
-            self._take_role()
+            former, self.state = self.state, state
+            is_new_epoch = state.leader_epoch != former.leader_epoch
+            self._take_role(former)
             if is_new_epoch and not self.is_leader:
                 self.wake_all()  # consumers that read from a follower
 
-    def _take_role(self) -> None:
+    def _take_role(self, former_state: PartitionState | None) -> None:
+        """`former_state` is the previous state; None when the partition has just been opened."""
         state, suspension, self.suspension = self.state, self.suspension, None
         former = self.leading if suspension is None else suspension.former
         if state.leader != self._context.node_id:
             self._stop_leading()
             if former is not None:
                 former.resign()
-        elif len(state.replicas) == 1:
+            return
+        if may_follow_another(former_state, state):
+            self.taking_over_until_ms = self._context.clock.monotonic_ms() + TAKING_OVER_MS
+        if len(state.replicas) == 1:
             self.is_leader = True
             self.log.advance_high_watermark_to_end()
             self.leading = None
-            if former is not None:  # its followers were taken away
+            if former is not None:  # the image removed its followers
                 former.acknowledgements.release(self.log.high_watermark, ErrorCode.NONE)
                 former.resign()
                 self.wake_all()
@@ -107,7 +115,7 @@ class Partition:
             self._context.lease_changed(self.topic_partition)
 
     def allow_leading(self, is_allowed: bool) -> None:
-        """The lease ends, or begins anew: without it this broker does not lead, whatever the image says."""
+        """Ends the lease, or begins it again: without a lease this broker does not lead, whatever the image says."""
         if not is_allowed:
             leading = self.leading
             self._stop_leading()
@@ -115,7 +123,7 @@ class Partition:
                 leading.suspend()
                 self.suspension = Suspension(leading)
         elif not self.is_leader:
-            self._take_role()
+            self._take_role(self.state)
             self._context.lease_changed(self.topic_partition)
 
     def check_leader(self) -> None:
@@ -145,8 +153,8 @@ class Partition:
 
     @property
     def may_wait(self) -> bool:
-        """Whether an append may have to wait: for the check of its schemas, or to be on the disk before it is
-        acknowledged.
+        """Whether an append may have to wait: for the check of its schemas, or for the disk before its
+        acknowledgement.
         """
         return self.log.settings.may_wait
 
@@ -168,6 +176,11 @@ class Partition:
             acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas and len(isr) < len(replicas)
         ):
             raise _refusal(self)
+        if self.taking_over_until_ms is not None and origin is Origin.CLIENT:
+            if self._context.clock.monotonic_ms() < self.taking_over_until_ms:
+                check_first_batch(records, log)
+            else:
+                self.taking_over_until_ms = None
         result = log.append_as_leader(records, leader_epoch, now_ms, origin, transaction_version)
         if self.leading is None:
             log.advance_high_watermark_to_end()
@@ -186,7 +199,9 @@ class Partition:
         now_ms: int,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Ends a transaction here. Readers of committed records get what waited for it, so all of them look again."""
+        """Ends a transaction in this partition. Readers of committed records get the records behind it, so all readers
+        look again.
+        """
         self.check_leader()
         epoch, log = self.state.leader_epoch, self.log
         result = log.append_end_marker(
@@ -206,7 +221,9 @@ class Partition:
         return self.log.high_watermark
 
     def is_replicated(self, end_offset: int) -> bool:
-        """Whether a writer with acks=all need not wait for records below `end_offset`: with one replica, never."""
+        """Whether a writer with acks=all need not wait for records below `end_offset`. With one replica no writer
+        waits.
+        """
         leading = self.leading
         return self.is_leader if leading is None else leading.judge(end_offset) is ErrorCode.NONE
 
@@ -232,12 +249,12 @@ class Partition:
             waiter.arrived(size)
 
     def wake_all(self) -> None:
-        """The partition is going away, or was cut: whoever waits must look again."""
+        """The partition is going away, or was truncated: waiting requests must look again."""
         for waiter in tuple(self.waiters):
             waiter.wake()
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
-        """Clients say which epoch they believe in (KIP-320); -1 means they do not know one."""
+        """Clients send the leader epoch that they know (KIP-320); -1 means that they know none."""
         if current_leader_epoch == -1 or current_leader_epoch == self.state.leader_epoch:
             return
         if current_leader_epoch < self.state.leader_epoch:
@@ -245,8 +262,8 @@ class Partition:
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset). The leader's own epoch ends where the log ends, even if it has written nothing yet. A
-        log that cannot be read ends nowhere: whoever believed otherwise would cut off what is in no other log.
+        """(epoch, end offset). The leader's own epoch ends where the log ends, even if the leader has written nothing
+        yet. An unreadable log has no end: otherwise a follower would truncate records that no other log has.
         """
         self.log.availability.check_online()
         epoch = self.state.leader_epoch
@@ -256,13 +273,13 @@ class Partition:
             if self.log.epochs.latest < leader_epoch < epoch:
                 self.log.epoch_file.begin(
                     epoch, self.log.log_end_offset
-                )  # who asks has an epoch that ended without records
+                )  # the reader has an epoch that ended without records
         return self.log.epochs.end_offset_for(leader_epoch, self.log.log_end_offset)
 
     # -------------------------------------------------------------------------------------------- reading
 
     def offsets(self) -> tuple[int, int, int]:
-        """(high watermark, last stable offset, log start offset), as a fetch tells them."""
+        """(high watermark, last stable offset, log start offset), as in a fetch answer."""
         self.log.availability.check_online()
         return self.log.offsets()
 
@@ -270,19 +287,19 @@ class Partition:
         return self.log.last_stable_offset if is_read_committed else self.log.high_watermark
 
     def read(self, offset: int, max_bytes: int, end: int, *, at_least_one: bool) -> FileSlice | None:
-        """The batches from the one with `offset` on, up to `end`; at least one whole batch if asked for."""
+        """The batches from the batch with `offset` on, up to `end`; at least one whole batch if requested."""
         return self.log.reader.read(offset, max_bytes, end, at_least_one=at_least_one)
 
     def earliest(self) -> tuple[int, int]:
-        """(offset, leader epoch) of where the log begins."""
+        """(offset, leader epoch) of the log's start."""
         start = self.log.log_start_offset
         return start, self.log.epochs.epoch_for_offset(start)
 
     # -------------------------------------------------------------------------------------------- deleting
 
     def delete_records_before(self, offset: int | None) -> int:
-        """Where the logs of all replicas will begin, or later; None deletes everything that every reader may have seen.
-        POLICY_VIOLATION where records go by compaction alone.
+        """Returns the offset at which the logs of all replicas will begin, or a later offset; None deletes everything
+        that every reader may have seen. POLICY_VIOLATION where only compaction removes records.
         """
         if "delete" not in self.log.settings.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "records of a compacted topic cannot be deleted by offset")

@@ -1,8 +1,8 @@
-"""The partitions this broker hosts, kept in step with the metadata image.
+"""The partitions on this broker, kept in step with the metadata image.
 
-A new image takes effect in one turn of the loop: partitions are found from then on, or not any more. What costs more
-for each partition than that is done before (`prepare`) or after (`settle`), a few partitions at a time. What concerns
-few partitions is done in the turn itself.
+A new image takes effect in one turn of the loop: from then on its partitions are found, and deleted partitions are not.
+Work that costs more per partition happens before that turn (`prepare`) or after (`settle`), a few partitions at a time.
+Work on few partitions happens in the turn itself.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 
-from penstock.broker.partitions.leading import LeaderContext
-from penstock.broker.partitions.opening import is_counted_on, open_log, retire
+from penstock.broker.partitions.leader_state import LeaderContext
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partition_logs import is_counted_on, open_log, retire
 from penstock.broker.partitions.strays import remove_strays
 from penstock.broker.slices import pieces
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState, TopicImage
@@ -29,11 +29,12 @@ from penstock.protocol.errors import ErrorCode
 logger = logging.getLogger("penstock.broker.partitions.partitions")
 
 
-# Partitions made between two turns of the loop: about 5 ms of a thread's time, and 2 ms of the loop's.
+# The number of partitions made between two turns of the loop: about 5 ms of a thread's time, and 2 ms of the loop's.
 _CREATED_PER_STEP = 50
-# Partitions closed in one turn of the loop: about 2 ms. Each step ends with an fsync of the data directory.
+# The number of partitions closed in one turn of the loop: about 2 ms. Each step ends with an fsync of the data
+# directory.
 _RENAMED_PER_STEP = 100
-# Topics and partitions that are taken out of service, or that get new settings, in one turn of the loop: up to 2 ms,
+# The number of topics and partitions that go out of service, or get new settings, in one turn of the loop: up to 2 ms,
 # since reading the settings of a topic takes 30 us.
 _CHANGED_PER_STEP = 50
 DEFAULT_LAG_MAX_MS = 30_000  # replica.lag.time.max.ms
@@ -51,7 +52,7 @@ class Partitions:
     ) -> None:
         self._node_id = node_id
         self.context = LeaderContext(node_id, clock, lag_max_ms)
-        self.image: MetadataImage | None = None  # the newest that has taken effect
+        self.image: MetadataImage | None = None  # the newest image that has taken effect
         self._directories = directories
         self._read_settings = settings_for
         self._metrics = metrics
@@ -59,20 +60,21 @@ class Partitions:
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._names: dict[TopicId, str] = {}
         self._settings: dict[str, LogSettings] = {}  # by topic, as the logs have them
-        # Whether a topic has ever asked for it since the start: then each produced batch is looked at.
+        # Whether any topic has asked for the check since the start: then each produced batch is examined.
         self.validates_schemas = False
         self._prepared: dict[tuple[str, int], Partition] = {}  # made for an image that is about to take effect
         self._prepared_settings: dict[str, LogSettings] = {}
-        self._tried_again: set[TopicPartition] = set()  # by `prepare`, among those whose log could not be created
-        self._prepared_image: MetadataImage | None = None  # when all of its new partitions are prepared
+        # By `prepare`, among the partitions whose log could not be created.
+        self._tried_again: set[TopicPartition] = set()
+        self._prepared_image: MetadataImage | None = None  # set when all new partitions of the image are prepared
         self._prepared_delta: ImageDelta | None = None
-        # Partitions whose log could not be created, or may be in a directory that is offline.
+        # Partitions whose log could not be created, or may be in an offline directory.
         self.without_log: set[tuple[str, int]] = set()
-        self.has_lost_directory = False  # see `opening`
-        # What is left to do for an image that has taken effect, a step at a time.
+        self.has_lost_directory = False  # see `partition_logs`
+        # The remaining work for an image that has taken effect, one step at a time.
         self._retiring: Iterator[None] = iter(())  # takes partitions that are not found any more out of service
         self._configuring: Iterator[None] = iter(())  # gives logs their new settings
-        self._is_started = False  # the first image is what was there before
+        self._is_started = False  # the first image has the partitions from before the start
 
     def __iter__(self) -> Iterator[Partition]:
         return iter(list(self._partitions.values()))
@@ -84,15 +86,15 @@ class Partitions:
         return self._partitions.get((topic, partition))
 
     def why_missing(self, topic: str, partition: int) -> ErrorCode:
-        """What to say of a partition that `find` does not find."""
+        """The error for a partition that `find` does not find."""
         if (topic, partition) in self.without_log:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if self.state_of(topic, partition) is not None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # it is on other brokers (KAFKA-10223)
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # the partition is on other brokers (KAFKA-10223)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def state_of(self, topic: str, partition: int) -> PartitionState | None:
-        """Of any partition of the cluster: who leads it, as far as this broker knows."""
+        """The state of any partition of the cluster, with its leader, as far as this broker knows."""
         found = self._partitions.get((topic, partition))
         if found is not None:
             return found.state
@@ -100,7 +102,7 @@ class Partitions:
 
     @property
     def settings_in_use(self) -> Collection[LogSettings]:
-        """Of each topic."""
+        """The settings of each topic."""
         return self._settings.values()
 
     def topic_name(self, topic_id: TopicId) -> str | None:
@@ -117,14 +119,15 @@ class Partitions:
         remove_strays(self._directories, self._node_id, image, self._clock.now_ms(), restoration_id)
 
     async def prepare(self, old: MetadataImage, new: MetadataImage) -> str | None:
-        """Before `apply`: new partitions are made, a few at a time, so that `apply` takes them over. A thread makes
-        the directories. The loop makes the logs, which asks nothing of the disk.
+        """Call before `apply`: makes new partitions, a few at a time, so that `apply` takes them over. A thread makes
+        the directories. The loop makes the logs, which needs nothing of the disk.
 
-        Returns why the disk refuses a new partition, as soon as the disk does. Then `abandon` must follow, otherwise
-        `abandon` or `apply`. A partition that was refused before does not stop the change when it is refused again.
+        Returns the disk's error for a new partition, as soon as the disk refuses one. Then `abandon` must follow,
+        otherwise `abandon` or `apply`. A partition that was refused before does not stop the change when the disk
+        refuses it again.
         """
         settings = self._prepared_settings
-        # In a thread: comparing takes some milliseconds for 10,000 partitions.
+        # Runs in a thread: the comparison takes some milliseconds for 10,000 partitions.
         delta = self._prepared_delta = await asyncio.to_thread(ImageDelta.between, old, new)
         again = self._refused_before(delta, new)
         self._tried_again = {TopicPartition(topic.name, state.partition) for topic, state in again}
@@ -153,7 +156,7 @@ class Partitions:
         return None
 
     async def abandon(self) -> None:
-        """After `prepare`, instead of `apply`: the change is not made, and the partitions made for it go."""
+        """Call after `prepare`, instead of `apply`: the change is not made, and its partitions are removed."""
         logs = [partition.log for partition in self._prepared.values()]
         for topic in self._prepared_settings.keys() - set(self._names.values()):
             self._metrics.remove(topic)
@@ -169,11 +172,11 @@ class Partitions:
         self._prepared_delta = None
 
     def _created(self, delta: ImageDelta, new: MetadataImage) -> Iterator[tuple[TopicImage, PartitionState]]:
-        """Partitions that this broker gets, also those that move here. A partition that is made anew under its old name
+        """Partitions that this broker gets, also those that move here. A partition that is recreated under its old name
         is left to `apply`: its name is in use until then.
         """
         states = ((topic, state) for topic in delta.created for state in topic.partitions)
-        moved = () if self._directories.offline else delta.changed  # a log may be in a directory that is offline
+        moved = () if self._directories.offline else delta.changed  # a log may be in an offline directory
         named = chain(delta.added, (each for each in moved if each not in self.without_log))
         added = ((new.topics[name], new.topics[name].partitions[index]) for name, index in named)
         for topic, state in chain(states, added):
@@ -181,11 +184,11 @@ class Partitions:
                 yield topic, state
 
     def _refused_before(self, delta: ImageDelta, new: MetadataImage) -> list[tuple[TopicImage, PartitionState]]:
-        """Partitions whose log could not be created, of topics that stay and change: they are tried again. A log that
-        is there and could not be opened is left to `apply`, because `abandon` removes what was prepared.
+        """Partitions whose log could not be created, of topics that stay and change: they are tried again. An existing
+        log that could not be opened is left to `apply`, because `abandon` removes prepared partitions.
         """
         missing = self.without_log.difference(self._directories.logs)
-        if not missing or self._directories.offline:  # a log may be in a directory that is offline
+        if not missing or self._directories.offline:  # a log may be in an offline directory
             return []
         refused = {topic for topic, _ in missing} - {topic.name for topic in delta.created}
         changed = [name for name, _ in chain(delta.changed, delta.added)] + [topic.name for topic in delta.configured]
@@ -199,8 +202,8 @@ class Partitions:
         ]
 
     async def settle(self) -> None:
-        """After `apply`: logs get their new settings, the logs of deleted partitions are closed, both a few at a time,
-        and a thread renames the directories. Until then the names of deleted partitions are in use.
+        """Call after `apply`: logs get their new settings, the logs of deleted partitions are closed, both a few at a
+        time, and a thread renames the directories. Until then the names of deleted partitions are in use.
         """
         for number, _ in enumerate(chain(self._configuring, self._retiring), start=1):
             if number % _CHANGED_PER_STEP == 0:
@@ -219,19 +222,19 @@ class Partitions:
         self.context.brokers = new.brokers
         is_start, self._is_started = not self._is_started, True
         self._retiring = chain(self._retiring, self._retire([self._remove_topic(topic) for topic in delta.deleted]))
-        # The logs of a topic that is made anew have the names of those that go.
+        # The logs of a recreated topic have the names of the removed logs.
         is_any_made_anew = any(topic.name in new.topics for topic in delta.deleted)
         _advance(self._retiring, None if is_any_made_anew else _CHANGED_PER_STEP)
         configured = new.topics if delta.broker_configs_changed else {topic.name: topic for topic in delta.configured}
         is_prepared = self._prepared_image is new
         if is_prepared:
             self._take_over(delta.created)
-        # A change of one partition must not cost a look at all others of its topic.
+        # A change of one partition must not cost a look at all partitions of its topic.
         changed, refused = _indexes_by_topic(delta.changed), {topic for topic, _ in self.without_log}
         whole = _whole_topics(delta, configured, refused, is_prepared=is_prepared)
         for name in dict.fromkeys([*changed, *whole]):
             topic = new.topics[name]
-            # At the start there is no telling those that never had a log from those in a directory that fails.
+            # At the start, partitions that never had a log look the same as partitions in a failed directory.
             first_fresh = len(topic.partitions) if is_start else _partition_count(old, topic)
             settings = self._prepared_settings.get(name) or self._settings_for(topic)
             self._settings[name] = settings
@@ -252,7 +255,7 @@ class Partitions:
             self.without_log.difference_update(self._prepared)
 
     def _remove_topic(self, topic: TopicImage) -> tuple[str, list[Partition | None]]:
-        """Its partitions are not found any more: 10,000 partitions take 3 ms."""
+        """The topic's partitions are not found any more: 10,000 partitions take 3 ms."""
         name, pop = topic.name, self._partitions.pop
         self._names.pop(topic.topic_id, None)
         if self.without_log:
@@ -273,7 +276,7 @@ class Partitions:
         for topic in topics:
             try:
                 settings = self._settings[topic.name] = self._settings_for(topic)
-            except Exception:  # the others must be told nevertheless
+            except Exception:  # the other listeners must be told nevertheless
                 logger.exception("reading the settings of %s failed", topic.name)
                 continue
             yield
@@ -281,7 +284,7 @@ class Partitions:
                 partition = self._partitions.get((topic.name, index))
                 if partition is not None and partition.log.settings is not settings:
                     partition.log.update_settings(settings)
-                    if partition.leading is not None:  # min.insync.replicas may be another
+                    if partition.leading is not None:  # min.insync.replicas may have changed
                         partition.leading.raise_high_watermark()
                 yield
 
@@ -313,7 +316,7 @@ class Partitions:
                 partition.log.update_settings(settings)
 
     def _settings_for(self, topic: TopicImage) -> LogSettings:
-        """The same object as long as the settings are equal: then there is nothing to tell the logs."""
+        """The same object as long as the settings are equal: then the logs need no update."""
         settings = self._read_settings(topic)
         if settings.validates_schemas:
             self.validates_schemas = True
@@ -335,7 +338,7 @@ class Partitions:
 
 
 def _advance(steps: Iterator[None], count: int | None) -> None:
-    """Goes at most `count` steps, or all."""
+    """Runs at most `count` steps, or all."""
     for _ in islice(steps, count):
         pass
 
@@ -343,12 +346,12 @@ def _advance(steps: Iterator[None], count: int | None) -> None:
 def _whole_topics(
     delta: ImageDelta, configured: Mapping[str, TopicImage], refused: Collection[str], *, is_prepared: bool
 ) -> Collection[str]:
-    """Topics of which all partitions are looked at: those that came or grew, and those that change and of which a log
-    was refused before, because it is tried again. In an order that does not depend on hashes.
+    """Topics whose partitions are all checked: new or grown topics, and changed topics with a log that was refused
+    before, because that log is tried again. The order does not depend on hashes.
     """
     grown = [topic.name for topic in delta.created] + [topic_partition.topic for topic_partition in delta.added]
     if is_prepared:
-        # What is left: topics made anew under their old names, and partitions that were refused, now or before.
+        # The rest: topics recreated under their old names, and partitions that were refused, now or before.
         left = {topic.name for topic in delta.deleted}.union(refused)
         grown = [name for name in grown if name in left]
     touched = [*(topic_partition.topic for topic_partition in delta.changed), *configured] if refused else []
@@ -363,6 +366,6 @@ def _indexes_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[in
 
 
 def _partition_count(image: MetadataImage, topic: TopicImage) -> int:
-    """How many partitions the same topic has in another image."""
+    """The number of partitions of the same topic in another image."""
     known = image.topics.get(topic.name)
     return len(known.partitions) if known is not None and known.topic_id == topic.topic_id else 0

@@ -1,15 +1,15 @@
-"""Logs that are on the disk and not this broker's any more.
+"""Logs on disk that do not belong to this broker any more.
 
-These are the logs of topics that were deleted, where a crash came before the removal of the files, and of replicas that
-moved to other brokers while this one was away.
+These are the logs of deleted topics, where a crash came before the removal of the files, and the logs of replicas that
+moved to other brokers while this broker was away.
 
-A log with another topic's id stays, offline: somebody moved its files, and only a person can say what they are. Where
-other replicas have the records, a log whose id nobody knows goes, too: its topic was deleted and made anew while this
-broker was away, or was never made, because the controller died over it.
+A log with another topic's id stays, offline: somebody moved its files, and only a person can identify them. Where other
+replicas have the records, a log with an unknown id is removed, too: its topic was deleted and recreated while this
+broker was away, or was never created, because the controller died during the creation.
 
-After a restore of the cluster's metadata the image may be older than a topic. So the first start with it deletes
-nothing: it sets the logs aside, under another name, and notes the restore in every data directory. Where a directory
-does not have the note, because it is new or was not to be read at that start, nothing is deleted either.
+After a restore of the cluster's metadata the image may be older than a topic. So the first start with the restored
+image deletes nothing: it sets the logs aside, under another name, and notes the restore in every data directory. Where
+a directory lacks the note, because it is new or was unreadable at that start, nothing is deleted either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ logger = logging.getLogger("penstock.broker.partitions.strays")
 def remove_strays(
     directories: LogDirectories, node_id: int, image: MetadataImage, now_ms: int, restoration_id: str = ""
 ) -> None:
-    """`image` has all topics of the cluster. `restoration_id` is that of the restore that made it, if one did."""
+    """`image` has all topics of the cluster. `restoration_id` is the id of the restore that made the image, if
+    one did.
+    """
     is_first = bool(restoration_id) and any(
         directory.read_restoration() != restoration_id for directory in _usable(directories)
     )
@@ -38,7 +40,8 @@ def remove_strays(
         logger.warning("%s the logs of %s (partitions: %d): they are not this broker's any more", what, topic, count)
     directories.delete(strays, None if is_first else now_ms)
     if is_first:
-        for directory in _usable(directories):  # one that failed meanwhile may still have what was to be set aside
+        # A directory that failed meanwhile may still have logs that were to be set aside.
+        for directory in _usable(directories):
             try:
                 directory.note_restoration(restoration_id)
             except OSError as error:

@@ -1,21 +1,21 @@
-"""A leader without a lease: what it hears of its followers, and whether that is enough to lead again.
+"""A leader without a lease: its followers' fetches, and whether these are enough to lead again.
 
-A partition is suspended when neither the store nor the in-sync followers were heard for too long: one of them may lead
-by now. The store may stay away for hours, while the silence was a pause of one process. So the leadership goes on when
-every other member of the in-sync set is known to have followed at this leader's epoch since:
-- Nobody else is elected but a member of the in-sync set, or after an unclean election some replica, whose image
-  has a higher epoch from then on.
-- A broker whose image has a higher epoch stops fetching at the lower one in that same turn of its loop, before it leads
-  or follows anybody else (`Replicas.apply`).
-- A fetch may have been sent before the suspension, and have waited in a socket while this process stood still. A
-  follower sends the next fetch of a session when it has the answer to the last one. So a fetch counts from the time at
-  which this leader refused the fetch before it in the same session, and the first one counts for nothing.
+A partition is suspended when the broker heard neither the store nor the in-sync followers for too long: a follower may
+lead by now. The store may stay away for hours, while the silence was a pause of one process. So the leadership
+continues when every other member of the in-sync set is known to have followed at this leader's epoch since:
+- Only a member of the in-sync set is elected, or after an unclean election some replica, whose image has a higher epoch
+  from then on.
+- A broker whose image has a higher epoch stops fetching at the lower epoch in that same turn of its loop, before it
+  leads or follows another leader (`Replicas.apply`).
+- A fetch may be older than the suspension, and have waited in a socket while this process was paused. A follower sends
+  the next fetch of a session when it has the answer to the last fetch. So a fetch counts from the time at which this
+  leader refused the fetch before it in the same session, and the first fetch counts for nothing.
 """
 
 from __future__ import annotations
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
-from penstock.broker.partitions.leading import Leading
+from penstock.broker.partitions.leader_state import Leading
 from penstock.replication.progress import NEVER_MS
 
 
@@ -24,15 +24,15 @@ class Suspension:
 
     def __init__(self, former: Leading) -> None:
         self.former = former
-        self._refused: dict[int, tuple[FollowerWatch, int]] = {}  # by node: its session, and when it was refused
-        self._followed_ms: dict[int, int] = {}  # by node: it still followed then
+        self._refused: dict[int, tuple[FollowerWatch, int]] = {}  # by node: its session, and the time of the refusal
+        self._followed_ms: dict[int, int] = {}  # by node: the last time at which it still followed
 
     @property
     def other_replicas(self) -> int:
         return len(self.former.followers)
 
     def note_refusal(self, watch: FollowerWatch, broker_epoch: int, now_ms: int) -> None:
-        """A follower has fetched at the leader's epoch, and is sent away."""
+        """A follower has fetched at the leader's epoch, and gets a refusal."""
         node_id = watch.node_id
         progress = self.former.followers.get(node_id)
         if progress is None or progress.is_outdated(broker_epoch):
@@ -43,6 +43,6 @@ class Suspension:
         self._refused[node_id] = watch, now_ms
 
     def last_followed_ms(self) -> list[int]:
-        """Of all other members of the largest in-sync set that may be in force."""
+        """The times for all other members of the largest in-sync set that may be in force."""
         former = self.former
         return [self._followed_ms.get(each, NEVER_MS) for each in former.followers if each in former.maximal_isr]

@@ -1,9 +1,9 @@
 """The throttle of one direction of replication, for all partitions of a broker (KIP-73).
 
 Rules:
-- Topics name the replicas that are throttled, the broker's setting says how fast these may be all together.
-- A replica that is in sync is never throttled, and what it moves is not counted: otherwise a move would starve while
-  writers are faster than the throttle. (Kafka counts it, and warns of that.)
+- Topics name the throttled replicas; the broker's setting limits their rate, all of them together.
+- A replica in sync is never throttled, and its bytes do not count: otherwise a move would starve while writers are
+  faster than the throttle. (Kafka counts them, and warns of that.)
 - At least one batch moves at a time, however low the rate is.
 """
 
@@ -22,7 +22,7 @@ class Holder(Protocol):
     """Holds throttled partitions back."""
 
     def release(self) -> None:
-        """The throttle is another: look at all of them again."""
+        """The throttle has changed: check all held partitions again."""
 
 
 class Throttle:
@@ -30,11 +30,9 @@ class Throttle:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.topics: dict[
-            str, Collection[int]
-        ] = {}  # the throttled partitions of each; empty where nothing is throttled
+        self.topics: dict[str, Collection[int]] = {}  # the throttled partitions of each topic; empty without a throttle
         self.limiter = RateLimiter()
-        self.granted = 0  # bytes that followers have asked for and not got yet
+        self.granted = 0  # bytes that followers have requested and not received yet
         self.holders: dict[Holder, None] = {}
 
     def name(self, topic: str, partitions: Collection[int] | None) -> None:
@@ -45,13 +43,13 @@ class Throttle:
             self.topics[topic] = partitions
 
     def limit(self, rate: int, window_count: int, window_ms: int) -> None:
-        """What was counted stays counted, unless the windows are others, which they are at the start alone."""
+        """Sets the limit. Counted bytes stay counted, unless the windows change, which happens at the start alone."""
         if not self.limiter.has_windows(window_count, window_ms):
             self.limiter = RateLimiter(rate, window_count, window_ms)
         self.limiter.limit = rate
 
     def changed(self) -> None:
-        """After `name` and `limit`."""
+        """Call after `name` and `limit`."""
         for holder in list(self.holders):
             holder.release()
 
@@ -82,7 +80,7 @@ class Throttle:
 
 
 class Allowance:
-    """What one answer may carry of throttled partitions."""
+    """The bytes of throttled partitions that one answer may carry."""
 
     __slots__ = ("_throttle", "left", "size")
 
@@ -93,7 +91,7 @@ class Allowance:
 
     @property
     def is_open(self) -> bool:
-        """Whether another partition may be read: the first one in any case, unless the limit is exceeded."""
+        """Whether another partition may be read: the first partition in any case, unless the limit is exceeded."""
         return self.left > 0 or (self.left == 0 and not self.size)
 
     def take(self, size: int) -> None:

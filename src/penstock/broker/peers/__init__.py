@@ -1,1 +1,1 @@
-"""Other brokers of the cluster, as this one reaches them."""
+"""Connections and requests from this broker to the other brokers of the cluster."""

@@ -1,7 +1,7 @@
-"""Requests to whichever broker is the controller.
+"""Requests to the current controller.
 
-The image says who that is. The image may be older than the truth, and a controller may be away: a request that finds no
-controller is asked again when the next image comes or a pause has passed, until its time is up.
+The image names the controller. The image may be outdated, and a controller may be away: a request that finds no
+controller is sent again when the next image comes or a pause has passed, until its time is up.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from penstock.broker.peers.asking import AnswerLostError
+from penstock.broker.peers.peer_requests import AnswerLostError
 from penstock.broker.peers.peers import SHARED, Peers, PeerUnavailableError
 from penstock.client.sendings import Sendings
 from penstock.cluster.image import NO_CONTROLLER, MetadataImage
+from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.protocol.message import Message
 
 Result = TypeVar("Result")
 
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 1.0
+_BACKOFF = Backoff(0.05, 1.0)
 # Images follow the controller's answers within milliseconds.
 _LEARNING_TIMEOUT_S = 5.0
 
 
 class ControllerView(Protocol):
-    """What `Metadata` tells about the controller."""
+    """The controller as `Metadata` knows it."""
 
     @property
     def image(self) -> MetadataImage: ...
@@ -37,10 +37,11 @@ class ControllerView(Protocol):
 
 
 class Controller:
-    def __init__(self, node_id: int, peers: Peers, metadata: ControllerView) -> None:
+    def __init__(self, node_id: int, peers: Peers, metadata: ControllerView, chance: Chance) -> None:
         self._node_id = node_id
         self._peers = peers
         self._metadata = metadata
+        self._chance = chance
         self._waiting: list[asyncio.Future[None]] = []
         metadata.subscribe(lambda _old, _new: self._wake())
 
@@ -58,15 +59,16 @@ class Controller:
         channel: str = SHARED,
         sendings: Sendings | None = None,
     ) -> Result | None:
-        """What `accept` makes of the answer. `accept` returns None for an answer of a broker that is no controller, and
-        another attempt follows.
+        """The result of `accept` for the answer. `accept` returns None for an answer of a broker that is no controller,
+        and another attempt follows.
 
         None when this broker has become the controller: the caller does the work itself. Raises PeerUnavailableError
-        when the time is up. The request may have been carried out even so, and more than once: `sendings` knows.
+        when the time is up. The controller may have performed the request even so, and more than once: `sendings`
+        knows.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, self._chance)
         reason = "there is no controller"
         while not self.is_here:
             image = self._metadata.image
@@ -85,13 +87,13 @@ class Controller:
             remaining_s = deadline - loop.time()
             if remaining_s <= 0:
                 raise PeerUnavailableError(f"no answer of a controller within {timeout_s:g} s: {reason}")
+            pause_s = pauses.next_s()
             if self._metadata.image is image:
                 await self.next_image(min(pause_s, remaining_s))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
         return None
 
     async def next_image(self, timeout_s: float) -> None:
-        """Waits until the metadata has another image, at most so long."""
+        """Waits until the metadata has another image, up to a limit of time."""
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         await asyncio.wait([waiting], timeout=timeout_s)
@@ -99,7 +101,7 @@ class Controller:
             self._waiting.remove(waiting)
 
     async def wait_until(self, is_known: Callable[[], bool], timeout_s: float = _LEARNING_TIMEOUT_S) -> None:
-        """Looks at each new image, at most so long."""
+        """Checks each new image, up to a limit of time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         while not is_known() and loop.time() < deadline:

@@ -1,6 +1,6 @@
-"""What a broker asks of the controller for itself: other in-sync sets, to count lost replicas as dead, leave to stop.
+"""A broker's own requests to the controller: change in-sync sets, count lost replicas as dead, let the broker stop.
 
-Where this broker is the controller, the same is asked of its own metadata.
+Where this broker is the controller, the requests go to its own metadata.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from penstock.broker.peers.controller import Controller
-from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.controller_port import ControllerPort
 from penstock.broker.peers.peers import PeerUnavailableError
 from penstock.broker.peers.shutdowns import Shutdowns
 from penstock.cluster.image import MetadataImage
+from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition import (
@@ -37,11 +38,10 @@ from penstock.replication.changes import LOST_DIRECTORY, AlterPartitionResult, I
 
 logger = logging.getLogger(__name__)
 
-# After this the leader is told that its question was in vain, looks at its followers again and asks anew.
+# After this time the request counts as failed. The leader checks its followers again and sends a new request.
 _IN_SYNC_TIMEOUT_S = 10.0
-# Between two questions whether this broker may stop. Moves take some milliseconds each; nobody waits but the operator.
-_FIRST_PAUSE_S = 0.02
-_LONGEST_PAUSE_S = 0.5
+# The pause between two requests to stop. Moves take some milliseconds each, and only the operator waits.
+_BACKOFF = Backoff(0.02, 0.5)
 
 Answer = TypeVar("Answer", AlterPartitionResponse, AssignReplicasToDirsResponse, BrokerHeartbeatResponse)
 
@@ -51,29 +51,32 @@ class ControllerRequests:
         self,
         node_id: int,
         controller: Controller,
-        duties: ControllerDuties,
+        controller_api: ControllerPort,
         shutdowns: Shutdowns,
         image: Callable[[], MetadataImage],
         broker_epoch: Callable[[], int],
+        chance: Chance,
     ) -> None:
         self._node_id = node_id
         self._controller = controller
-        self._duties = duties
+        self._controller_api = controller_api
         self._shutdowns = shutdowns
         self._image = image
         self._broker_epoch = broker_epoch
+        self._chance = chance
 
     # ------------------------------------------------------------------------------------ in-sync sets
 
     async def alter_partition(self, changes: Sequence[InSyncChange]) -> Sequence[AlterPartitionResult]:
-        """One result for each change, in their order. When the request as a whole failed, each has its error:
-        REQUEST_TIMED_OUT when no controller answered."""
+        """One result for each change, in their order. When the request as a whole failed, each change has its error:
+        REQUEST_TIMED_OUT when no controller answered.
+        """
         try:
             answer: AlterPartitionResponse | None = await self._controller.ask(
                 self._alteration(changes), _accept, timeout_s=_IN_SYNC_TIMEOUT_S
             )
             if answer is None:
-                return await self._duties.alter_partition(self._node_id, self._broker_epoch(), changes)
+                return await self._controller_api.alter_partition(self._node_id, self._broker_epoch(), changes)
         except PeerUnavailableError as error:
             logger.warning("%d in-sync sets could not be changed: %s", len(changes), error)
             return _refuse_all(changes, ErrorCode.REQUEST_TIMED_OUT)
@@ -109,8 +112,8 @@ class ControllerRequests:
     # ------------------------------------------------------------------------------------ lost replicas
 
     async def report_lost(self, lost: Sequence[LostReplica]) -> None:
-        """Raises ApiError or PeerUnavailableError when the controller cannot be told. Who is heard sees it by the next
-        image, and who is not reports again.
+        """Raises ApiError or PeerUnavailableError when the report does not reach the controller. The next image shows
+        whether the report counted; if not, the broker reports again.
         """
         topics: dict[TopicId, AssignReplicasToDirsRequestTopicData] = {}
         for topic_id, partition in lost:
@@ -124,18 +127,19 @@ class ControllerRequests:
             request, _accept, timeout_s=_IN_SYNC_TIMEOUT_S
         )
         if answer is None:
-            await self._duties.lose_replicas(self._node_id, self._broker_epoch(), lost)
+            await self._controller_api.lose_replicas(self._node_id, self._broker_epoch(), lost)
         elif answer.error_code != ErrorCode.NONE:
             raise ApiError(ErrorCode(answer.error_code))
 
     # ------------------------------------------------------------------------------------ stopping
 
     async def request_shutdown(self, deadline_s: float) -> bool:
-        """Asks until the controller lets this broker stop. False when it did not within `deadline_s`; the broker stops
-        all the same, and clients see it go."""
+        """Asks until the controller lets this broker stop. False when the controller did not within `deadline_s`; the
+        broker stops all the same, and clients see it go.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + deadline_s
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, self._chance)
         while True:
             try:
                 if await self._may_stop(deadline - loop.time()):
@@ -143,11 +147,11 @@ class ControllerRequests:
             except (ApiError, PeerUnavailableError) as error:
                 logger.warning("this broker could not ask for leave to stop: %s", error)
                 if isinstance(error, ApiError) and error.code is ErrorCode.STALE_BROKER_EPOCH:
-                    return False  # it is not counted any more: there is nothing to move
+                    return False  # the controller does not count this broker any more: nothing has to move
+            pause_s = pauses.next_s()
             if loop.time() + pause_s >= deadline:
                 return False
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     async def _may_stop(self, timeout_s: float) -> bool:
         epoch, applied = self._broker_epoch(), self._image().number
@@ -167,8 +171,9 @@ class ControllerRequests:
 
 
 def _result(image: MetadataImage, change: InSyncChange, told: PartitionData | None) -> AlterPartitionResult:
-    """The answer does not name the replicas, which this broker knows. A topic that it does not know any more has no
-    state: the leader stops leading by the same image."""
+    """The answer does not name the replicas, which this broker knows. A topic unknown to this broker has no state: the
+    leader stops leading by the same image.
+    """
     if told is None:
         return AlterPartitionResult(change.topic_id, change.partition, ErrorCode.UNKNOWN_SERVER_ERROR, None)
     code = ErrorCode(told.error_code)

@@ -1,17 +1,18 @@
-"""Brokers notice that another one's process has died, long before that broker's session in the store runs out.
+"""Detects that another broker's process has died, long before that broker's session in the store expires.
 
-A process that dies leaves its kernel behind: its connections are reset, and its port refuses new ones. The controller
-keeps an idle connection to every registered broker, and every broker keeps one to the controller, so they hear of that
-within milliseconds. A cut network or a paused
-process looks otherwise: nothing is reset, or nothing answers. Rules:
+A dead process leaves its kernel behind: the kernel resets its connections, and its port refuses new connections. The
+controller keeps an idle connection to every registered broker, and every broker keeps a connection to the controller,
+so they notice within milliseconds. A cut network or a paused process looks otherwise: nothing is reset, or nothing
+answers. Rules:
 
 - A broker is dead when this broker had a connection to it in its present epoch, some connection to it was lost, and a
   fresh attempt to connect is refused afterwards.
-- An attempt that times out, finds no route or is accepted says nothing; the session in the store decides then.
-- A refusal without a former connection says nothing either: a broker that starts is registered before it listens.
-- The other broker ends connections that are idle for too long. So it is asked something on the connection in time.
-- The epoch is that of the registration which was watched. A broker that came back meanwhile has another one, so a
-  wrong guess cannot hit it.
+- An attempt that times out, finds no route or is accepted shows nothing; the session in the store decides then.
+- A refusal without a former connection shows nothing either: a starting broker is registered before it listens.
+- The other broker ends connections that are idle for too long. So this broker sends a request on the connection in
+  time.
+- The epoch is that of the watched registration. A broker that came back meanwhile has another epoch, so a wrong guess
+  cannot hit it.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from penstock.broker.peers.peer import versions_request
 from penstock.broker.peers.peers import Peer, Peers, PeerUnavailableError
 from penstock.cluster.image import MetadataImage
 from penstock.core.listeners import Endpoint
+from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Between two attempts to watch a broker that cannot be reached: a broker that starts is registered before it listens.
-_FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 0.5
-# Between looks at its port after a connection was lost. A process that dies closes its sockets one after the other, so
-# its port may accept for some milliseconds more.
+# The pause between two attempts to watch an unreachable broker: a starting broker is registered before it listens.
+_BACKOFF = Backoff(0.05, 0.5)
+# The pause between probes of a broker's port after a lost connection. A dying process closes its sockets one after the
+# other, so its port may accept for some milliseconds more.
 _LOOKS_S = (0.0, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)
-# A port on a live machine refuses within a round trip; later answers say nothing.
+# A port on a live machine refuses within a round trip; later answers show nothing.
 _PROBE_TIMEOUT_S = 1.0
 # Kafka's request.timeout.ms: a broker that is silent for longer is paused or cut off.
 _KEEP_ALIVE_TIMEOUT_S = 30.0
@@ -45,7 +46,7 @@ _WATCH = "watch"
 
 
 class Probe(enum.Enum):
-    """What became of a fresh attempt to connect."""
+    """The result of a fresh attempt to connect."""
 
     REFUSED = enum.auto()
     ACCEPTED = enum.auto()
@@ -57,8 +58,8 @@ def is_dead(*, was_connected: bool, probe: Probe) -> bool:
 
 
 def watched_brokers(image: MetadataImage, node_id: int) -> dict[int, int]:
-    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if it is that. One
-    that is stopping closes its port by itself, and has handed over what it led.
+    """The epochs of the brokers that `node_id` watches, by their ids: the controller, or all others if `node_id` is the
+    controller. A stopping broker closes its port by itself, and has handed over its leaderships.
     """
     is_controller = image.controller_id == node_id
     return {
@@ -78,15 +79,18 @@ class FailureDetector:
         find: Callable[[int], Endpoint | None],
         probe: Callable[[Endpoint], Awaitable[Probe]],
         report_dead: Callable[[int, int], Awaitable[object]],
+        chance: Chance,
         keep_alive_s: float | None = None,
     ) -> None:
-        """`report_dead(node_id, broker_epoch)` may raise ApiError; the broker is reported again after a pause.
-        `keep_alive_s` is well below the time after which brokers end idle connections; None where they do not."""
+        """`report_dead(node_id, broker_epoch)` may raise ApiError; the detector reports the broker again after a pause.
+        `keep_alive_s` is well below the time after which brokers end idle connections; None where they do not.
+        """
         self._node_id = node_id
         self._peers = peers
         self._find = find
         self._probe = probe
         self._report_dead = report_dead
+        self._chance = chance
         self._keep_alive_s = keep_alive_s
         self._watches: dict[int, _Watch] = {}
         peers.on_lost(self._lost)
@@ -122,7 +126,7 @@ class FailureDetector:
 
     async def _watch(self, node_id: int, watch: _Watch) -> None:
         peer: Peer | None = None
-        pause_s = _FIRST_PAUSE_S
+        pauses = Pauses(_BACKOFF, self._chance)
         try:
             while True:
                 watch.lost.clear()
@@ -130,12 +134,12 @@ class FailureDetector:
                 opened = await self._open(node_id, peer)
                 if opened is None:
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(pause_s):
-                            await watch.connected.wait()  # somebody else has reached it
-                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                        async with asyncio.timeout(pauses.next_s()):
+                            await watch.connected.wait()  # another caller has reached the broker
                 else:
-                    peer, pause_s = opened, _FIRST_PAUSE_S
-                    if peer.is_open:  # else it was lost before anybody listened
+                    peer = opened
+                    pauses.reset()
+                    if peer.is_open:  # otherwise the connection was lost before the listener was set
                         await self._wait_until_lost(peer, watch)
                 if peer is not None:
                     await self._look(node_id, watch.epoch)
@@ -157,11 +161,13 @@ class FailureDetector:
                 await peer.request(versions_request(), _KEEP_ALIVE_TIMEOUT_S)
             except PeerUnavailableError as error:
                 logger.debug("broker %d gave no answer on the connection that watches it: %s", peer.node_id, error)
-                watch.lost.set()  # a connection that ends on this side is not told as lost
+                watch.lost.set()  # a connection that this side ends is not reported as lost
                 return
 
     async def _look(self, node_id: int, epoch: int) -> None:
-        """Several times, before a new connection is tried: that may wait for others who try, and for an answer."""
+        """Looks several times, before it tries a new connection: that may wait for other attempts, and for an
+        answer.
+        """
         for pause_s in _LOOKS_S:
             await asyncio.sleep(pause_s)
             endpoint = self._find(node_id)
@@ -171,7 +177,7 @@ class FailureDetector:
                 return
 
     async def _open(self, node_id: int, peer: Peer | None) -> Peer | None:
-        """The open connection; None when there is none and none can be had."""
+        """The open connection; None when there is none and no attempt succeeds."""
         if peer is not None and peer.is_open:
             return peer
         try:
@@ -181,7 +187,7 @@ class FailureDetector:
             return None
 
     async def _report(self, node_id: int, epoch: int) -> None:
-        """What was said once is not said again: while the store is away the same broker is reported every moment."""
+        """Does not repeat a report: while the store is away the same broker is reported every moment."""
         watch = self._watches.get(node_id)
         level = logging.DEBUG if watch is not None and watch.is_reported else logging.WARNING
         if watch is not None:
@@ -214,7 +220,7 @@ def _log_failure(task: asyncio.Task[None]) -> None:
 
 
 async def probe_by_tcp(endpoint: Endpoint) -> Probe:
-    """One attempt for each address of the host; only the refusal of all of them is a refusal."""
+    """Makes one attempt for each address of the host; only the refusal of all addresses is a refusal."""
     loop = asyncio.get_running_loop()
     outcome = Probe.UNKNOWN
     try:

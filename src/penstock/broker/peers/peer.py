@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from penstock.broker.peers.asking import AnswerLostError, PeerUnavailableError
-from penstock.client.versioned import UnservedApiError, choose_version
+from penstock.broker.peers.peer_requests import AnswerLostError, PeerUnavailableError
+from penstock.client.versioned_client import UnservedApiError, choose_version
 from penstock.core.listeners import Endpoint
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
@@ -19,11 +19,11 @@ _SOFTWARE_VERSION = "1"
 
 
 class Link(Protocol):
-    """A connection that can be used for requests, several at a time. `client.connection.Connection` is one.
+    """A connection for requests, several at a time. `client.connection.Connection` is a Link.
 
-    `request` raises TimeoutError or ConnectionError when no answer comes. `on_lost` takes the one listener that hears,
-    once, when the other side or the network ends the connection; a `close` on this side is not told. `fell_silent` says
-    then that it was the network: the other side was not heard of any more.
+    `request` raises TimeoutError or ConnectionError when no answer comes. `on_lost` takes the one listener, which is
+    called once when the other side or the network ends the connection; a `close` on this side does not call it.
+    `fell_silent` then shows that the network was the cause: nothing came from the other side any more.
     """
 
     @property
@@ -67,8 +67,9 @@ class Peer:
         return version
 
     async def request(self, message: Message, timeout_s: float) -> Any:
-        """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends, and
-        AnswerLostError is raised."""
+        """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends, and `request`
+        raises AnswerLostError.
+        """
         version = self.version_of(type(message))
         try:
             return await self._link.request(message, version, timeout_s=timeout_s)
@@ -84,10 +85,10 @@ def versions_request() -> ApiVersionsRequest:
 
 
 async def ask_versions(link: Link, timeout_s: float) -> ApiVersionsResponse:
-    """What the broker at the other end serves. Raises TimeoutError or OSError."""
+    """The versions that the other broker serves. Raises TimeoutError or OSError."""
     request = versions_request()
     answer: ApiVersionsResponse = await link.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older release; all of them serve version 0
+    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older release; all releases serve version 0
         answer = await link.request(request, 0, timeout_s=timeout_s)
     if answer.error_code != ErrorCode.NONE:
         raise ConnectionError(f"the versions were refused with error {answer.error_code}")

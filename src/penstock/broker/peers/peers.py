@@ -1,13 +1,14 @@
-"""The connections to the other brokers: opened when first needed, shared, and closed when a broker is another one.
+"""Connections to the other brokers: opened at the first use, shared, and closed when a broker registers anew.
 
 Rules:
-- Requests to one broker share a connection per channel, so a slow request delays those of its own channel alone. Who
-  needs a connection alone, as a replica fetcher does, opens one.
-- Connections to one broker are opened one after the other. After a failed attempt nobody tries again before a pause has
-  passed; until then every request fails at once. So a broker that is away costs one attempt per pause, whoever asks.
-- A broker that registered anew, with another epoch or address, is another broker: the connections to its former self
-  end, and the pause with them.
-- Nothing is sent twice here. Who asks knows whether a request may be repeated.
+- Requests to one broker share a connection per channel, so a slow request delays those of its own channel alone. A
+  caller that needs a connection alone, such as a replica fetcher, opens one.
+- Connections to one broker are opened one after the other. After a failed attempt no caller tries again before a pause
+  has passed; until then every request fails at once. So a broker that is away costs one attempt per pause, whoever
+  asks.
+- A broker that registered anew, with another epoch or address, is another broker: the connections to its former
+  registration end, and the pause with them.
+- Nothing is sent twice here. The caller knows whether a request may be repeated.
 """
 
 from __future__ import annotations
@@ -15,50 +16,43 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
-from penstock.broker.peers.asking import AnswerLostError
 from penstock.broker.peers.peer import Connect, Link, Peer, PeerUnavailableError, ask_versions
+from penstock.broker.peers.peer_requests import AnswerLostError
 from penstock.cluster.image import BrokerRegistration, MetadataImage
 from penstock.core.listeners import Endpoint
+from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.protocol.message import Message
 
-__all__ = ["BackOff", "Peer", "PeerUnavailableError", "Peers"]
+__all__ = ["Peer", "PeerUnavailableError", "Peers"]
 
 logger = logging.getLogger(__name__)
 
-# From the first packet to the known versions. A broker on the same network needs milliseconds; one that replays its
-# logs accepts connections late.
+# The time from the first packet to the known versions. A broker on the same network needs milliseconds; a broker that
+# replays its logs accepts connections late.
 _OPENING_TIMEOUT_S = 10.0
 # Kafka's request.timeout.ms.
 _SILENCE_S = 30.0
 SHARED = "shared"
 
 
-class BackOff(NamedTuple):
-    """Kafka's reconnect.backoff.ms and reconnect.backoff.max.ms."""
-
-    first_s: float = 0.05
-    longest_s: float = 1.0
-    spread: float = 0.2  # of each pause, so that brokers do not come back in step
-
-
-KAFKA_BACK_OFF = BackOff()
+# Kafka's reconnect.backoff.ms and reconnect.backoff.max.ms.
+KAFKAS_BACKOFF = Backoff(0.05, 1.0)
 
 
 class _Node:
-    """What is open to one broker, and when it may be tried again."""
+    """The open connections to one broker, and the time of the next attempt."""
 
-    __slots__ = ("opening", "own", "pause_s", "retry_at", "shared", "turn", "was_connected")
+    __slots__ = ("opening", "own", "pauses", "retry_at", "shared", "turn", "was_connected")
 
-    def __init__(self) -> None:
-        self.shared: dict[str, Peer] = {}  # by channel, which are a few words of ours
+    def __init__(self, pauses: Pauses) -> None:
+        self.shared: dict[str, Peer] = {}  # by channel; the channels are a few words of ours
         self.opening: dict[str, asyncio.Task[Peer]] = {}
         self.own: list[Peer] = []
         self.turn = asyncio.Lock()
         self.retry_at = 0.0
-        self.pause_s = 0.0
+        self.pauses = pauses
         self.was_connected = False
 
 
@@ -68,15 +62,15 @@ class Peers:
         node_id: int,
         find: Callable[[int], Endpoint | None],
         connect: Connect,
-        chance: Random,
-        back_off: BackOff = KAFKA_BACK_OFF,
+        chance: Chance,
+        backoff: Backoff = KAFKAS_BACKOFF,
     ) -> None:
-        """`find` gives the address of a broker on the inter-broker listener, in the image of the moment."""
+        """`find` gives the address of a broker on the inter-broker listener, in the current image."""
         self._node_id = node_id
         self._find = find
         self._connect = connect
         self._chance = chance
-        self._back_off = back_off
+        self._backoff = backoff
         self._nodes: dict[int, _Node] = {}
         self._lost: list[Callable[[int], None]] = []
         self._ended: list[Callable[[int], None]] = []
@@ -87,19 +81,19 @@ class Peers:
     # ------------------------------------------------------------------------------------ asking
 
     async def ask(self, node_id: int, request: Message, *, timeout_s: float, channel: str = SHARED) -> Any:
-        """The response, an object of `request.RESPONSE`, asked for in the highest version that both brokers know.
+        """The response, an object of `request.RESPONSE`, in the highest version that both brokers know.
 
         Raises PeerUnavailableError when there is no such broker, no connection, or no answer in time. The last is
-        AnswerLostError: the request may have been carried out even so.
+        AnswerLostError: the other broker may have performed the request even so.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_s
         peer = await self._shared(node_id, channel, deadline)
         remaining_s = deadline - loop.time()
-        if remaining_s <= 0:  # a request that times out ends the connection, which others use
+        if remaining_s <= 0:  # a request that times out ends the connection, which other callers use
             raise PeerUnavailableError(f"broker {node_id} could not be reached in time")
-        # Those who share the connection must not suffer from the one that waits least, so the request goes on without
-        # its caller. Silence that lasts longer than any answer takes ends the connection.
+        # The callers of a shared connection must not suffer from the shortest timeout among them, so the request goes
+        # on without its caller. A silence longer than any answer takes ends the connection.
         asked = asyncio.ensure_future(peer.request(request, max(remaining_s, _SILENCE_S)))
         asked.add_done_callback(_fetch_error)
         try:
@@ -109,27 +103,30 @@ class Peers:
             raise AnswerLostError(f"broker {node_id} did not answer within {timeout_s:g} s") from error
 
     async def open(self, node_id: int, name: str) -> Peer:
-        """A connection of its own, which its owner closes. `name` shows in the client id. Raises
-        PeerUnavailableError."""
+        """Opens a connection for one owner, which closes it. `name` shows in the client id. Raises
+        PeerUnavailableError.
+        """
         peer = await self._open(node_id, name)
-        node = self._nodes.setdefault(node_id, _Node())
+        node = self._node(node_id)
         node.own = [each for each in node.own if each.is_open]
         node.own.append(peer)
         return peer
 
     def on_lost(self, listener: Callable[[int], None]) -> None:
-        """Calls `listener(node_id)` when an open connection to that broker was ended by the other side or the network,
-        or a new connection was refused after there had been one. Whether the broker is dead is not said by that. A
-        refusal alone is not told: a broker that starts is registered before it listens."""
+        """Calls `listener(node_id)` when the other side or the network ended an open connection to that broker, or when
+        a new connection was refused after an earlier one existed. The call does not mean that the broker is dead. A
+        refusal alone makes no call: a starting broker is registered before it listens.
+        """
         self._lost.append(listener)
 
     def on_ended(self, listener: Callable[[int], None]) -> None:
-        """The same without connections that fell silent: a process that dies leaves a kernel behind that says so.
-        A machine that loses power does not: the end of its session tells of it."""
+        """The same without connections that fell silent: a dead process leaves a kernel behind that reports the end. A
+        machine without power does not: the end of its session shows that.
+        """
         self._ended.append(listener)
 
     def on_connected(self, listener: Callable[[int], None]) -> None:
-        """Calls `listener(node_id)` when a connection to that broker was opened, and the broker has answered on it."""
+        """Calls `listener(node_id)` when a connection to that broker was opened and the broker has answered on it."""
         self._connected.append(listener)
 
     def is_connected(self, node_id: int) -> bool:
@@ -146,7 +143,7 @@ class Peers:
                 self._drop(self._nodes.pop(node_id))
 
     async def close(self) -> None:
-        """Ends everything at once: whoever waits for an answer gets PeerUnavailableError."""
+        """Ends everything at once: callers that wait for an answer get PeerUnavailableError."""
         self._is_closed = True
         nodes, self._nodes = self._nodes, {}
         for node in nodes.values():
@@ -165,7 +162,7 @@ class Peers:
     # ------------------------------------------------------------------------------------ opening
 
     async def _shared(self, node_id: int, channel: str, deadline: float) -> Peer:
-        node = self._nodes.setdefault(node_id, _Node())
+        node = self._node(node_id)
         peer = node.shared.get(channel)
         if peer is not None and peer.is_open and peer.endpoint == self._find(node_id):
             return peer
@@ -174,14 +171,14 @@ class Peers:
             task = asyncio.ensure_future(self._open_shared(node_id, node, channel))
             node.opening[channel] = task
             task.add_done_callback(lambda done: _opened(node, channel, done))
-        # The attempt goes on when one of those who wait for it gives up.
+        # The attempt goes on when one of its waiting callers gives up.
         try:
             async with asyncio.timeout_at(deadline):
                 return await asyncio.shield(task)
         except TimeoutError as error:
             raise PeerUnavailableError(f"broker {node_id} could not be reached in time") from error
         except asyncio.CancelledError:
-            if task.cancelled():  # by `_drop`, not our caller
+            if task.cancelled():  # by `_drop`, not by our caller
                 raise PeerUnavailableError(f"broker {node_id} is gone or registered anew") from None
             raise
 
@@ -194,7 +191,7 @@ class Peers:
         return peer
 
     async def _open(self, node_id: int, name: str) -> Peer:
-        node = self._nodes.setdefault(node_id, _Node())
+        node = self._node(node_id)
         async with node.turn:
             endpoint = self._endpoint(node_id)
             loop = asyncio.get_running_loop()
@@ -207,7 +204,8 @@ class Peers:
                 if node.was_connected and isinstance(error, ConnectionRefusedError):
                     self._tell_lost(node_id, node)
                 raise PeerUnavailableError(f"broker {node_id} cannot be reached at {endpoint}: {error}") from error
-            node.pause_s, node.retry_at = 0.0, 0.0
+            node.retry_at = 0.0
+            node.pauses.reset()
         if self._is_closed or self._nodes.get(node_id) is not node:  # dropped meanwhile
             await peer.close()
             raise PeerUnavailableError(f"broker {node_id} is gone or registered anew")
@@ -234,13 +232,17 @@ class Peers:
                 raise
         return Peer(node_id, endpoint, link, served)
 
+    def _node(self, node_id: int) -> _Node:
+        node = self._nodes.get(node_id)
+        if node is None:
+            node = self._nodes[node_id] = _Node(Pauses(self._backoff, self._chance))
+        return node
+
     def _count_failure(self, node: _Node, now: float) -> None:
-        back_off = self._back_off
-        node.pause_s = min(back_off.longest_s, max(back_off.first_s, node.pause_s * 2))
-        node.retry_at = now + node.pause_s * (1 + back_off.spread * self._chance.uniform(-1, 1))
+        node.retry_at = now + node.pauses.next_s()
 
     def _tell_lost(self, node_id: int, node: _Node, *, is_silent: bool = False) -> None:
-        if self._nodes.get(node_id) is node:  # else it was lost by a former self of the broker
+        if self._nodes.get(node_id) is node:  # otherwise the connection belonged to a former registration of the broker
             _tell(self._lost, node_id)
             if not is_silent:
                 _tell(self._ended, node_id)
@@ -250,7 +252,7 @@ def _tell(listeners: list[Callable[[int], None]], node_id: int) -> None:
     for listener in listeners:
         try:
             listener(node_id)
-        except Exception:  # the others must hear of it
+        except Exception:  # the other listeners must be called
             logger.exception("a listener of connections failed")
 
 
@@ -265,7 +267,7 @@ def _opened(node: _Node, channel: str, task: asyncio.Task[Peer]) -> None:
 
 
 def _fetch_error(task: asyncio.Task[Any]) -> None:
-    """Those who waited have seen it; all of them may have given up."""
+    """The waiting callers have seen the error; all of them may have given up."""
     if not task.cancelled():
         task.exception()
 

@@ -1,14 +1,14 @@
-"""Whether the other brokers live at this moment: each is asked for a sign, and answers within a millisecond.
+"""Asks the other brokers for a sign of life, which takes a live broker a millisecond.
 
-A process that dies closes its connections one after the other. A client whose connection went first asks another broker
-who leads now, and its question may arrive before that broker has lost its own connection. librdkafka asks again only
-after a second. So an answer about leaders is given when every other broker has shown a sign of life that was asked for
-after the question came, or when a connection has ended (`suspects` says what happens then), or after a moment.
+A dying process closes its connections one after the other. A client whose connection went first asks another broker for
+the new leader, and its request may arrive before that broker has lost its own connection. librdkafka asks again only
+after a second. So an answer about leaders goes out when every other broker has shown a sign of life that was requested
+after the question came, or when a connection has ended (`suspects` describes that case), or after a moment.
 
-- Questions that come while signs are being asked for share the next round of them.
-- Signs that were asked for just now are good enough: however many questions come, there are few rounds.
-- A broker that gave no sign is not asked again for a while, so that answers do not wait for it one by one, and requests
-  do not pile up at a paused broker. A suspected broker is asked in every round: its sign ends the suspicion, and the
+- Questions that come during a round share the next round.
+- Signs of a round that has just begun are good enough: however many questions come, there are few rounds.
+- A broker without a sign is not asked again for a while, so that answers do not wait for it one by one, and requests do
+  not pile up at a paused broker. A suspected broker is asked in every round: its sign ends the suspicion, and the
   suspicion ends by itself soon.
 """
 
@@ -18,17 +18,17 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection
 
-from penstock.broker.peers.asking import Ask
 from penstock.broker.peers.peer import PeerUnavailableError, versions_request
+from penstock.broker.peers.peer_requests import Ask
 from penstock.broker.peers.suspects import Suspects
 
 logger = logging.getLogger(__name__)
 
-# A broker that does not answer within this may be busy, paused or cut off. Nobody can tell which, and the store's
-# session decides.
+# A broker that does not answer within this time may be busy, paused or cut off. This broker cannot tell which, and the
+# store's session decides.
 _MOMENT_S = 0.05
 _FRESH_S = 0.002
-# How long a broker that did not answer is not asked.
+# The time for which a broker that did not answer is not asked.
 _SILENCE_S = 1.0
 _CHANNEL = "pulse"
 
@@ -37,19 +37,19 @@ class Pulse:
     def __init__(
         self, ask: Ask, others: Callable[[], Collection[int]], suspects: Suspects, silence_s: float = _SILENCE_S
     ) -> None:
-        """`others` are the brokers that may lead, in the image of the moment."""
+        """`others` are the brokers that may lead, in the current image."""
         self._ask = ask
         self._others = others
         self._suspects = suspects
         self._silence_s = silence_s
-        self._taken_at = float("-inf")  # when the last round began that is complete
+        self._taken_at = float("-inf")  # the begin of the last complete round
         self._silent_until: dict[int, float] = {}  # by broker
         self._round: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
     def is_known(self) -> bool:
-        """Whether there is nothing to ask now."""
+        """Whether no question is needed now."""
         return self._is_closed or not self._others() or self._taken_at >= asyncio.get_running_loop().time() - _FRESH_S
 
     async def take(self) -> None:
@@ -57,10 +57,10 @@ class Pulse:
         while self._taken_at < since and not self._is_closed:
             if self._round is None:
                 self._round = asyncio.ensure_future(self._ask_all())
-            await asyncio.wait([self._round])  # which goes on for others if this one gives up
+            await asyncio.wait([self._round])  # the round goes on for others if this caller gives up
 
     async def close(self) -> None:
-        """Whoever waits goes on without a sign."""
+        """Waiting callers go on without a sign."""
         self._is_closed = True
         if self._round is not None:
             self._round.cancel()

@@ -1,8 +1,8 @@
-"""Brokers that want to stop, as the controller sees them (controlled shutdown).
+"""Controlled shutdown in the controller: brokers that want to stop.
 
 A broker may stop when it leads nothing that another replica could lead, and when every live broker has applied the
-image in which that is so. Until then a client may be told the old leader, and would meet a closed port. So the
-controller remembers the number of that image, and asks the others how far they are: ApiVersions tells it.
+image in which that is so. Until then a client may get the old leader in an answer, and would meet a closed port. So the
+controller remembers the number of that image, and asks the other brokers for their image: ApiVersions has its number.
 """
 
 from __future__ import annotations
@@ -10,32 +10,33 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from penstock.broker.peers.duties import ControllerDuties
+from penstock.broker.peers.controller_port import ControllerPort
 from penstock.broker.peers.peer import versions_request
 from penstock.broker.peers.peers import Peers, PeerUnavailableError
 from penstock.cluster.image import MetadataImage
 
-# A broker that does not answer within this is asked again when the stopping broker asks again.
+# A broker that does not answer within this time is asked again when the stopping broker asks again.
 _ASKING_TIMEOUT_S = 2.0
 
 
 class Shutdowns:
     def __init__(
-        self, node_id: int, duties: ControllerDuties, peers: Peers, image: Callable[[], MetadataImage]
+        self, node_id: int, controller_api: ControllerPort, peers: Peers, image: Callable[[], MetadataImage]
     ) -> None:
         self._node_id = node_id
-        self._duties = duties
+        self._controller_api = controller_api
         self._peers = peers
         self._image = image
-        # By node id and broker epoch: the number of the image in which all was moved. At most one for each broker.
+        # By node id and broker epoch: the number of the image in which all leaderships were moved. At most one for each
+        # broker.
         self._moved: dict[tuple[int, int], int] = {}
 
     async def advance(self, node_id: int, broker_epoch: int, applied: int) -> bool:
-        """Whether the broker may stop. `applied` is the number of the image that the broker itself has.
+        """Whether the broker may stop. `applied` is the number of the broker's own image.
 
         Raises ApiError: NOT_CONTROLLER, or STALE_BROKER_EPOCH.
         """
-        led_count = await self._duties.begin_shutdown(node_id, broker_epoch)
+        led_count = await self._controller_api.begin_shutdown(node_id, broker_epoch)
         image = self._image()
         self._forget_others(image)
         if led_count:
@@ -49,7 +50,7 @@ class Shutdowns:
         try:
             answer = await self._peers.ask(node_id, versions_request(), timeout_s=_ASKING_TIMEOUT_S)
         except PeerUnavailableError:
-            return node_id not in self._image().brokers  # gone meanwhile: it tells nobody anything
+            return node_id not in self._image().brokers  # gone meanwhile: its requests do not count
         return bool(answer.finalized_features_epoch >= number)
 
     def _forget_others(self, image: MetadataImage) -> None:

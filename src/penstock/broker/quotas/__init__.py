@@ -1,1 +1,1 @@
-"""Quotas at work: what clients use is counted, and who uses too much is held back."""
+"""Quotas in a broker: counts the use of each client and throttles clients that exceed their quota."""

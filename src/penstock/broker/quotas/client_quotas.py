@@ -1,6 +1,6 @@
-"""The quotas of clients, kept in step with the image, and what is used of them.
+"""The quotas of clients, kept in step with the image, and the use of the quotas.
 
-Nothing of this is asked for while there is no quota: see `Throttling`.
+The broker asks for nothing of this while there is no quota: see `Throttling`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from penstock.core.clock import Clock
 from penstock.core.config.sections import QuotaSection
 from penstock.core.metrics.counters import QuotaMetrics
 from penstock.protocol.errors import ApiError, ErrorCode, describe
-from penstock.security.quotas.entities import QuotaKind, stored_quotas
+from penstock.security.quotas.entities import Quota, QuotaKind, stored_quotas
 from penstock.security.quotas.levels import Bound, QuotaLevels
 from penstock.security.quotas.rates import Windows
 
-_NO_ENTITIES: Mapping[str, Mapping[str, str]] = {}
-
 
 def listen_to_nobody() -> None:
-    """While there is no quota."""
+    """The listener while there is no quota."""
 
 
 class ClientQuotas:
@@ -34,7 +32,7 @@ class ClientQuotas:
         )
         self.produce = RateLimit(QuotaKind.PRODUCE.key, windows, metrics)
         self.fetch = RateLimit(QuotaKind.FETCH.key, windows, metrics)
-        # Time is lost by holding a client back for longer than a window: what is counted is soon forgotten. Kafka's.
+        # A client loses time if it is throttled for longer than a window: counts are forgotten soon. Kafka's limit.
         self.request = RateLimit(QuotaKind.REQUEST.key, windows, metrics, windows.window_ms)
         self.mutation = BucketLimit(QuotaKind.MUTATION.key, mutation_windows, metrics)
         self.limits: Mapping[QuotaKind, Limit] = {
@@ -44,16 +42,16 @@ class ClientQuotas:
             QuotaKind.MUTATION: self.mutation,
         }
         self.new_producers = NewProducers(clock, settings, metrics)
-        self.bounds_fetches = False  # asked for each fetch, so it is an attribute of its own
-        # Called for a request of a broker, which no quota holds back. `Throttling` listens.
+        self.bounds_fetches = False  # read for each fetch, so it is an attribute of its own
+        # Called for a request of a broker, which no quota throttles. `Throttling` listens.
         self.exempt: Callable[[], None] = listen_to_nobody
-        self._followed = _NO_ENTITIES
+        self._followed: list[Quota] = []
 
     def follow(self, entity_configs: Mapping[str, Mapping[str, str]]) -> None:
-        if entity_configs is self._followed:
-            return
-        self._followed = entity_configs
         quotas = list(stored_quotas(entity_configs))
+        if quotas == self._followed:  # entities have passwords and tags, too
+            return
+        self._followed = quotas
         for kind, limit in self.limits.items():
             limit.follow(QuotaLevels(quotas, kind.key))
         producer_ids = self.new_producers.limit
@@ -62,18 +60,18 @@ class ClientQuotas:
 
     @property
     def is_active(self) -> bool:
-        """Whether requests are to be counted, or somebody is to be held back."""
+        """Whether requests have to be counted, or a client has to be throttled."""
         return any(self.limits.values()) or self.new_producers.is_owed
 
     # ------------------------------------------------------------------------------------------- fetches
 
     def most_fetched(self, context: RequestContext, asked: int) -> int:
-        """How much one fetch of this client may bring, beside its first batch, which is always whole."""
+        """The size limit of one fetch of this client, beside its first batch, which is always whole."""
         most = self.fetch.most_at_once(context.principal.name, context.client_id)
         return asked if most is None else min(asked, int(most))
 
     def throttle_fetch(self, context: RequestContext, size: int) -> int:
-        """How long the client has to wait for what it would get; 0 where it gets it, which counts then."""
+        """The throttle time of the client before it gets its records; 0 where it gets them, which counts then."""
         if not size:
             return 0
         return self.fetch.ask(context.principal.name, context.client_id, size, self.clock.monotonic_ms())
@@ -81,8 +79,8 @@ class ClientQuotas:
     # ------------------------------------------------------------------------------------------- changes
 
     def charge(self, context: RequestContext, strict_since: int) -> Charge:
-        """For a request that makes or deletes partitions. Up to a version clients do not know the error that refuses
-        them, and are held back afterwards instead.
+        """The charge for a request that creates or deletes partitions. In versions up to a limit clients do not know
+        the error that refuses the request, and are throttled afterwards instead.
         """
         bound = self.mutation.levels.find(context.principal.name, context.client_id)
         if bound is None:
@@ -91,13 +89,13 @@ class ClientQuotas:
 
 
 class Charge:
-    """What one request has to be charged for. This one costs nothing."""
+    """The charge of one request. This class charges nothing."""
 
     def __call__(self, partition_count: int) -> None:
         """Raises ApiError(THROTTLING_QUOTA_EXCEEDED) where the client has to wait first."""
 
     def settle(self) -> int:
-        """How long the client has to stop, seen from now. To be asked once, when the request is done."""
+        """The throttle time of the client from now on. Call this once, when the request is done."""
         return 0
 
 
@@ -105,8 +103,8 @@ FREE_OF_CHARGE = Charge()
 
 
 class BoundCharge(Charge):
-    """The controller decides in a thread, one request after another, so the buckets are touched there alone. What is
-    published is touched on the loop alone, in `settle`.
+    """The controller decides in a thread, one request after another, so only that thread touches the buckets. Only the
+    loop touches the published values, in `settle`.
     """
 
     def __init__(self, quotas: ClientQuotas, bound: Bound, *, is_strict: bool) -> None:

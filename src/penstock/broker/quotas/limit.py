@@ -1,7 +1,7 @@
-"""One kind of quota at work: what each client has used of it, and how long the client has to stop.
+"""One kind of quota at run time: the use of each client, and the throttle times of clients.
 
-What is published is told by the entity that has the quota, which an operator named, and never by the names that clients
-give themselves: those are without number.
+Metrics name the entity of a quota, which an operator has named, and never the names that clients give themselves: their
+number has no bound.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from penstock.security.quotas.levels import Bound, QuotaLevels, SensorKey
 from penstock.security.quotas.rates import Rate, TokenBucket, Windows
 from penstock.security.quotas.sensors import Sensors
 
-# Entities of one kind that are published. More would make a scrape long; what they do is counted even so.
+# The number of published entities of one kind. More would make a scrape long; the use of all entities counts even so.
 MAX_PUBLISHED = 1_000
-# A connection that is left unread is not seen to end, so nobody is held back for longer.
+# The broker does not notice the end of a connection that it does not read, so no throttle is longer.
 LONGEST_THROTTLE_MS = 3_600_000
 
 Entity = tuple[str | None, str | None]  # user and client id: None for the default, empty where there is none
 
 
 class EntityUse:
-    """What the clients of one entity use together."""
+    """The joint use of the clients of one entity."""
 
     __slots__ = ("rate", "throttle_ms", "throttles")
 
@@ -33,13 +33,13 @@ class EntityUse:
         self.throttle_ms = Rate()
 
     def average_throttle_ms(self, now_ms: int, windows: Windows) -> float:
-        """Of the requests that were throttled in the windows."""
+        """Over the requests that were throttled in the windows."""
         count = self.throttles.per_second(now_ms, windows)
         return self.throttle_ms.per_second(now_ms, windows) / count if count else 0.0
 
 
 class Limit:
-    """Whom the quotas of one kind are for, and what is published of them."""
+    """The entities with quotas of one kind, and their published values."""
 
     def __init__(self, key: str, windows: Windows, metrics: QuotaMetrics) -> None:
         self.key = key
@@ -52,7 +52,7 @@ class Limit:
         return bool(self.levels)
 
     def follow(self, levels: QuotaLevels) -> None:
-        """What was counted stays counted."""
+        """Counted use stays counted."""
         self.levels = levels
         entities = list(levels.entities())[:MAX_PUBLISHED]
         self._uses = {entity: self._uses.get(entity) or EntityUse() for entity in entities}
@@ -78,7 +78,7 @@ class Limit:
 
 
 class RateLimit(Limit):
-    """Of bytes, or of time."""
+    """A limit of bytes, or of time."""
 
     def __init__(
         self, key: str, windows: Windows, metrics: QuotaMetrics, longest_throttle_ms: int = LONGEST_THROTTLE_MS
@@ -88,7 +88,7 @@ class RateLimit(Limit):
         self.sensors: Sensors[SensorKey, Rate] = Sensors()
 
     def record(self, user: str, client_id: str | None, value: float, now_ms: int) -> int:
-        """What has happened. Returns how long the client has to stop, in milliseconds."""
+        """Counts a use that has happened. Returns the throttle time of the client in milliseconds."""
         bound = self.levels.find(user, client_id)
         if bound is None:
             return 0
@@ -99,10 +99,11 @@ class RateLimit(Limit):
         return throttle_ms
 
     def ask(self, user: str, client_id: str | None, value: float, now_ms: int) -> int:
-        """How long the client has to stop before something may happen. 0 where it may happen now: then it counts.
+        """The throttle time of the client before a use. 0 where the use may happen now: then it counts.
 
-        It may be any size, and whoever has waited gets it: a client that may not even have the least that can be had
-        would never get on. Kafka asks whether it would be too much, which a batch larger than the quota always is.
+        The use may have any size, and a client that has waited gets it: a client that may not even have the smallest
+        possible use would never get on. Kafka asks whether the use would be too much, which a batch larger than the
+        quota always is.
         """
         bound = self.levels.find(user, client_id)
         if bound is None:
@@ -118,7 +119,7 @@ class RateLimit(Limit):
         return min(rate.throttle_ms(bound.per_second, now_ms, self.windows), self._longest_throttle_ms)
 
     def most_at_once(self, user: str, client_id: str | None) -> float | None:
-        """What a client may have without having waited for it; None where nothing bounds the client."""
+        """The use that a client may have without a wait; None where nothing bounds the client."""
         bound = self.levels.find(user, client_id)
         return None if bound is None else bound.per_second * self.windows.burst_ms / 1000
 
@@ -127,7 +128,7 @@ class RateLimit(Limit):
 
 
 class BucketLimit(Limit):
-    """Of changes that the controller makes. Kept for as long as a bucket takes to fill."""
+    """A limit of changes that the controller makes. Counts are kept for as long as a bucket takes to fill."""
 
     def __init__(self, key: str, windows: Windows, metrics: QuotaMetrics) -> None:
         super().__init__(key, windows, metrics)

@@ -1,20 +1,21 @@
-"""How fast a user may write with producer ids that a partition has not seen before (`producer_ids_rate`, KIP-936).
+"""The rate at which a user may write with producer ids that a partition does not know yet (`producer_ids_rate`,
+KIP-936).
 
-A partition remembers each producer id for a day, and whoever may write can write with any id. To forget an id for the
-sake of another would let a stranger erase what is known of an honest producer's duplicates. So new ids are delayed, and
-known ids are never asked about.
+A partition remembers each producer id for a day, and any client that may write can write with any id. If a new id could
+evict another id, a stranger could erase the duplicate detection of an honest producer. So new ids are delayed, and
+known ids are never checked.
 
 Rules:
 - An id counts when a partition takes its first batch: the partition itself knows whether the id is new. KIP-936 counts
-  ids of a broker, by Bloom filters. What takes memory is an id in a partition.
-- Each user has a bucket that fills at the rate of its quota and holds what flows in during all windows. Users without a
-  quota have that of `penstock.producer.ids.rate`. Clients that nobody asks for a name count by their addresses.
-- A user whose bucket is below zero is held back until the bucket is at zero again, as by other quotas: what was written
-  stands. Whoever dodges the delay on ever new connections, and owes more than half a minute, is refused for new ids
-  with an error that every producer repeats.
-- A new transactional id counts as well: its coordinator remembers it, for a week.
+  ids of a broker, by Bloom filters; here an id counts in each partition, because there it takes memory.
+- Each user has a bucket that fills at the rate of its quota and holds the inflow of all windows. Users without a quota
+  have the rate of `penstock.producer.ids.rate`. Clients without a login count by their addresses.
+- A user whose bucket is below zero is throttled until the bucket is at zero again, as by other quotas: the written
+  batches stay. A user that dodges the delay on ever new connections, and owes more than half a minute, gets an error
+  for new ids that every producer repeats.
+- A new transactional id counts as well: its coordinator remembers it for a week.
 
-Nothing of this is asked for while nobody owes anything, but for the first batch of a producer in a partition.
+While no client is over its bound, the broker checks only the first batch of a producer in a partition.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ from penstock.security.quotas.entities import QuotaKind
 from penstock.security.quotas.levels import Bound
 from penstock.security.quotas.rates import Windows
 
-# Producers give a batch up after two minutes (`delivery.timeout.ms`), so nobody waits for longer than a part of that.
+# Producers give a batch up after two minutes (`delivery.timeout.ms`), so no client waits for longer than a part of
+# that.
 LONGEST_DELAY_MS = 30_000
 _NO_LEVEL = -1
 _REFUSAL = "new producer ids of this user come faster than its quota producer_ids_rate allows"
 
 
 def hold_nobody_back(_throttle_ms: int) -> None:
-    """While nobody owes anything."""
+    """The throttle while no client is over its bound."""
 
 
 def tell_nobody() -> None:
-    """Before the broker serves."""
+    """The listener before the broker serves."""
 
 
 def is_new(producers: ProducerState, records: Buffer) -> bool:
@@ -61,16 +63,16 @@ class NewProducers:
             settings.penstock_producer_id_quota_window_size_seconds * 1000,
         )
         self.limit = BucketLimit(QuotaKind.PRODUCER_IDS.key, windows, metrics)
-        # Somebody has brought more than it may. Asked for each batch, so it is an attribute of its own.
+        # Some user has exceeded its rate. Read for each batch, so it is an attribute of its own.
         self.is_owed = False
-        self.hold_back: Callable[[int], None] = hold_nobody_back  # the client of the request under way
+        self.hold_back: Callable[[int], None] = hold_nobody_back  # throttles the client of the current request
         self.on_owed_changed: Callable[[], None] = tell_nobody
         self._clock = clock
         self._default_rate = settings.penstock_producer_ids_rate
         self._owed_until_ms = 0
 
     def charge(self, context: RequestContext) -> None:
-        """Something remembers a producer of this client from now on."""
+        """Charges the client for a producer that some state remembers from now on."""
         bound = self._bound(context)
         if bound is None:
             return
@@ -84,7 +86,7 @@ class NewProducers:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, _REFUSAL)
 
     def is_refused(self, context: RequestContext) -> bool:
-        """Whether the client may not bring any new id now. It is held back then."""
+        """Whether the client may not bring any new id now. Then the client is throttled."""
         bound = self._bound(context)
         if bound is None:
             return False
@@ -95,7 +97,7 @@ class NewProducers:
         return True
 
     def settle(self) -> None:
-        """To be asked now and then, while somebody owes something."""
+        """Call this now and then, while some user owes."""
         if self.is_owed and self._clock.monotonic_ms() >= self._owed_until_ms:
             self.is_owed = False
             self.on_owed_changed()

@@ -1,18 +1,20 @@
-"""Requests of clients that have quotas: counted, answered with `throttle_time_ms`, and the connection left unread.
+"""Throttles clients with quotas: counts their requests, answers with `throttle_time_ms`, and leaves the connection
+unread.
 
-This stands between the sockets and dispatch only while there is a quota, or while somebody owes producer ids
+This stands between the sockets and dispatch only while there is a quota, or while some user owes producer ids
 (`NewProducers`), so that a broker without quotas pays nothing.
 
 Rules (KIP-219, Kafka's `KafkaApis` and `RequestHandlerHelper`):
-- A reply goes out at once and says how long the client is held back. The connection is not read meanwhile, whether the
-  client knows of it or not.
-- A produce request counts with its size when it is answered. One without acknowledgements counts as well.
-- A fetch counts with its records. One that is too much is answered without them and does not count: the handler
-  decides it (`ClientQuotas.throttle_fetch`).
-- The time of a request is what the request holds the event loop for, from its arrival to the last byte of its reply, in
-  percent: 100 is the loop. Waiting costs nothing. What is spent after the reply was made counts for the next request.
-- What is sent by brokers is exempt, and so is all on a listener that is for brokers alone. What another broker forwards
-  is held back there.
+- A reply goes out at once and carries the throttle time. Meanwhile the broker does not read the connection, whether the
+  client knows the throttle time or not.
+- A produce request counts with its size when it is answered. A request without acknowledgements counts as well.
+- A fetch counts with its records. An excessive fetch gets an answer without records and does not count: the handler
+  decides that (`ClientQuotas.throttle_fetch`).
+- The time of a request is the time for which it occupies the event loop, from its arrival to the last byte of its
+  reply, in percent: 100 is the loop. Waiting costs nothing. Time after the creation of the reply counts for the next
+  request.
+- Requests of brokers are exempt, and so are all requests on a listener that is for brokers alone. A forwarded request
+  is throttled on the broker that forwarded it.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class _Account:
         self.api_key = api_key
         self.api_version = api_version
         self.size = size
-        self.seconds = 0.0  # of the loop, that are not counted yet
+        self.seconds = 0.0  # seconds of the loop that are not counted yet
         self.throttle_ms = 0
         self.is_answered = False
 
@@ -71,7 +73,7 @@ class Throttling:
         self._stopwatch = stopwatch
         self._exempt_apis = frozenset(exempt_apis)
         self._exempt_listener = exempt_listener
-        self._current: _Account | None = None  # whose slice of the loop this is
+        self._current: _Account | None = None  # the request whose slice of the loop this is
         self._entered = 0.0
         self._log = RateLimitedLog(logger, Limiter(), quotas.clock.monotonic_ms)
 
@@ -103,12 +105,12 @@ class Throttling:
         account.throttle_ms = throttle_ms
 
     def hold_back(self, throttle_ms: int) -> None:
-        """The client of the request under way, for so long at least."""
+        """Throttles the client of the current request, for this time at least."""
         if self._current is not None and not self._current.is_answered:
             self._current.throttle_ms = max(self._current.throttle_ms, throttle_ms)
 
     def exempt(self) -> None:
-        """The request under way is one of a broker."""
+        """Exempts the current request, which comes from a broker."""
         if self._current is not None:
             self._current.is_answered = True
 
@@ -119,9 +121,9 @@ class Throttling:
             return None
         try:
             api_key, version, _ = decode_request_header(frame)
-            client_id, _ = decode_client_id(frame, flexible=False)  # it is in the same place in every header
+            client_id, _ = decode_client_id(frame, flexible=False)  # the client id is in the same place in every header
         except ApiError:
-            return None  # dispatch finds the words
+            return None  # dispatch finds the right error
         if api_key in self._exempt_apis:
             return None
         return _Account(session.principal.name, api_key, version, client_id, len(frame) + _SIZE_BYTES)
@@ -135,7 +137,7 @@ class Throttling:
         account.seconds += self._stopwatch() - self._entered
 
     def _count(self, account: _Account, response: Message | None) -> int:
-        """Counts what the request has used until now. Returns how long the client has to stop."""
+        """Counts the use of the request until now. Returns the throttle time of the client."""
         account.is_answered = True
         quotas, now_ms = self._quotas, self._quotas.clock.monotonic_ms()
         who = account.user, account.client_id
@@ -166,7 +168,7 @@ class Throttling:
 
 
 class _Measured:
-    """Awaits, and counts only the time in which something is done."""
+    """Awaits, and counts only the time in which code runs."""
 
     __slots__ = ("_account", "_awaited", "_enter", "_leave")
 
@@ -204,7 +206,9 @@ class _Measured:
 
 
 def _patch(account: _Account, reply: Reply) -> None:
-    """Writes the time into a reply that a shortcut has made: of Produce it is the last field, of Metadata the first."""
+    """Writes the throttle time into a reply that a shortcut has made: it is the last field of Produce, the first of
+    Metadata.
+    """
     assert reply is not None
     encoded = reply[0]
     assert isinstance(encoded, bytearray)

@@ -1,1 +1,1 @@
-"""Partitions with several replicas at work: followers that fetch, in-sync sets that are maintained, leases."""
+"""Replication in a broker: fetches by followers, in-sync sets, leases of leaders."""

@@ -1,10 +1,11 @@
-"""The follower's half of an incremental fetch session (KIP-227): which partitions a request names. No I/O.
+"""The follower's side of an incremental fetch session (KIP-227): selects the partitions that a request names. No I/O.
 
-The first request of a session names all partitions. Each later one names those whose position has changed, those that
-came, and those that went. A request costs as much as has changed, however many partitions are followed.
+The first request of a session names all partitions. Each later request names the partitions with a changed position,
+the new partitions, and the removed partitions. A request costs as much as has changed, however many partitions the
+session has.
 
-A partition that failed is left out for a while, so that the leader does not answer the same error at once for ever.
-So is a throttled partition that has no leave to be fetched; see `throttled_fetches`.
+A failed partition is left out for a while, so that the leader does not answer the same error at once for ever. A
+throttled partition without a permit is left out too; see `throttled_fetches`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from penstock.broker.replicas.followed import Followed, FollowedKey
+from penstock.broker.replicas.followed_partition import Followed, FollowedKey
 from penstock.broker.replicas.throttled_fetches import ThrottledFetches
 from penstock.core.types import TopicId
 from penstock.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
@@ -26,8 +27,8 @@ class FetchRequests:
     def __init__(self, throttled: ThrottledFetches) -> None:
         self._throttled = throttled
         self._followed: dict[FollowedKey, Followed] = {}
-        self._changed: dict[FollowedKey, None] = {}  # to be looked at for the next request
-        self._told: dict[FollowedKey, Followed] = {}  # what the leader's session knows
+        self._changed: dict[FollowedKey, None] = {}  # partitions to check for the next request
+        self._told: dict[FollowedKey, Followed] = {}  # the partitions in the leader's session
         self._delayed: list[tuple[int, int, Followed]] = []  # by time
         self._delayed_count = 0
         self._number = 0
@@ -41,7 +42,7 @@ class FetchRequests:
         return iter(list(self._followed.values()))
 
     def add(self, followed: Followed) -> None:
-        """In place of what was followed under the same key, at an older epoch."""
+        """Replaces the partition under the same key, of an older epoch."""
         self.remove(followed.key)
         self._followed[followed.key] = followed
         self._changed[followed.key] = None
@@ -56,18 +57,18 @@ class FetchRequests:
             self._throttled.remove(key)
 
     def find_asked(self, key: FollowedKey) -> Followed | None:
-        """What the answer to the last request is about; None where the partition went, or its epoch is over."""
+        """The partitions of the last request; None where the partition was removed, or its epoch is over."""
         followed = self._followed.get(key)
         return followed if followed is not None and self._told.get(key) is followed else None
 
     def note_taken(self, followed: Followed, size: int = 0) -> None:
-        """`size` is of the records that came."""
+        """`size` is the size of the received records."""
         self._changed[followed.key] = None
         if self._throttled.throttle.topics:
             self._throttled.note_taken(followed, size)
 
     def look_again(self, key: FollowedKey) -> None:
-        """The throttle is another, or the partition is in sync now, or no more."""
+        """The throttle has changed, or the partition has joined or left the in-sync set."""
         followed = self._followed.get(key)
         if followed is not None and not followed.is_delayed:
             self._changed[key] = None
@@ -76,7 +77,8 @@ class FetchRequests:
     def delay(self, followed: Followed, due_ms: int) -> None:
         if self._followed.get(followed.key) is followed and not followed.is_delayed:
             followed.is_delayed = True
-            followed.sent = None  # named again later: a leader that could not find it does not look by itself
+            # Named again later: a leader that could not find the partition does not look by itself.
+            followed.sent = None
             self._delayed_count += 1
             self._number += 1
             heappush(self._delayed, (due_ms, self._number, followed))
@@ -88,11 +90,11 @@ class FetchRequests:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the request that was built asks for nothing."""
+        """Whether the new request asks for nothing."""
         return not self._told
 
     def next_due_ms(self, now_ms: int) -> int | None:
-        """When a partition that is left out may be asked for again."""
+        """The time at which a left-out partition may be requested again."""
         free_in_ms = self._throttled.free_in_ms()
         due_ms = self._delayed[0][0] if self._delayed else None
         if free_in_ms is None:
@@ -100,7 +102,7 @@ class FetchRequests:
         return now_ms + free_in_ms if due_ms is None else min(due_ms, now_ms + free_in_ms)
 
     def wait_ms(self, longest_ms: int) -> int:
-        """How long the leader may keep a request that has nothing to say, if not because of partitions left out."""
+        """The time for which the leader may keep a request without news, if partitions left out do not limit it."""
         patience_ms = self._throttled.patience_ms()
         return longest_ms if patience_ms is None else min(longest_ms, patience_ms)
 

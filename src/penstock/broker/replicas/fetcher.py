@@ -1,12 +1,12 @@
-"""Follows all partitions that one other broker leads: one connection, one fetch after the other.
+"""Follows all partitions that another broker leads: one connection, one fetch after the other.
 
 Rules:
-- A partition is fetched at the leader epoch of the image. When that changes, the partition is followed anew, and what
-  is still under way for the older epoch is ignored.
+- A partition is fetched at the leader epoch of the image. When the epoch changes, the fetcher follows the partition
+  anew, and ignores answers for the older epoch.
 - Whatever fails is tried again, soon at first, then every `replica.fetch.backoff.ms`: the partition alone where the
-  answer says so, all of them where the connection is gone. A new image wakes the loop earlier.
-- What flush.messages asks for is on the disk before the next fetch tells the leader that it is there.
-- Large answers are taken in steps, so that others get their turns.
+  answer has its error, all of them where the connection is gone. A new image wakes the loop earlier.
+- Records that flush.messages wants on disk are on disk before the next fetch tells the leader so.
+- The fetcher takes large answers in steps, so that other work gets its turns.
 - Throttled partitions are left out while the rate is exceeded. The others do not wait for them.
 """
 
@@ -21,12 +21,13 @@ from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.throttling import Throttle
 from penstock.broker.replicas.fetch_requests import FetchRequests
-from penstock.broker.replicas.followed import Answer, Followed
+from penstock.broker.replicas.followed_partition import Followed, FollowerFetchOutcome
 from penstock.broker.replicas.throttled_fetches import ThrottledFetches
 from penstock.core.clock import Clock
 from penstock.core.config.sections import ReplicationSection
 from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.metrics.cluster_counters import ReplicaMetrics
+from penstock.core.time.backoff import Backoff, Chance
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
@@ -39,11 +40,11 @@ from penstock.protocol.messages.list_offsets import (
 
 logger = logging.getLogger("penstock.broker.replicas")
 
-# Bytes that are appended, and partitions that are looked at, in one turn of the loop: about 2 ms each.
+# The bytes to append, and the partitions to check, in one turn of the loop: about 2 ms each.
 _BYTES_PER_TURN = 1 << 20
 _PARTITIONS_PER_TURN = 100
-# After an election a follower may know of it some milliseconds before its leader does.
-_FIRST_BACKOFF_MS = 20
+# After an election a follower may know the leader some milliseconds before the leader itself does.
+_FIRST_PAUSE_S = 0.02
 _LATEST, _EARLIEST = -1, -2
 _SESSION_ERRORS = frozenset(
     {
@@ -55,7 +56,7 @@ _SESSION_ERRORS = frozenset(
 
 
 class LeaderLink(Protocol):
-    """A connection of its own to one broker; a `Peer` is one. A request that fails for any reason makes it useless."""
+    """A connection of its own to one broker, for example a `Peer`. A failed request makes the connection useless."""
 
     async def request(self, message: Message, *, timeout_s: float) -> Any: ...
 
@@ -63,7 +64,7 @@ class LeaderLink(Protocol):
 
 
 class Follower(NamedTuple):
-    """This broker, as leaders know it, and what its fetchers share."""
+    """This broker as leaders know it, and the state that its fetchers share."""
 
     node_id: int
     broker_epoch: Callable[[], int]
@@ -72,16 +73,18 @@ class Follower(NamedTuple):
     settings: ReplicationSection
     open_link: Callable[[int], Awaitable[LeaderLink]]
     metrics: ReplicaMetrics
+    chance: Chance
 
 
 class LeaderFetcher:
     """Starts with the first partition that is added. End it with `close`."""
 
     def __init__(self, leader: int, follower: Follower, throttle: Throttle) -> None:
-        """`throttle` is that of everything this broker fetches, from whomever."""
+        """`throttle` covers everything this broker fetches, from any leader."""
         self.leader = leader
         self._follower = follower
         self._settings = follower.settings
+        self._backoff = Backoff(_FIRST_PAUSE_S, follower.settings.replica_fetch_backoff_ms / 1000)
         max_bytes = follower.settings.replica_fetch_max_bytes
         self._requests = FetchRequests(ThrottledFetches(throttle, follower.node_id, max_bytes))
         self._link: LeaderLink | None = None
@@ -89,7 +92,7 @@ class LeaderFetcher:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
         self._failure_count = 0  # since the last answer
-        self._broker_epoch: int | None = None  # which the leader's session knows
+        self._broker_epoch: int | None = None  # the epoch in the leader's session
         self._limited_log = RateLimitedLog(logger, Limiter(), follower.clock.monotonic_ms)
 
     def __len__(self) -> int:
@@ -106,7 +109,7 @@ class LeaderFetcher:
         self._news.set()
 
     def look_again(self, partitions: Iterable[Partition] | None = None) -> None:
-        """The throttle is another, or these are in sync now, or no more. None for all."""
+        """The throttle has changed, or these partitions have joined or left the in-sync set. None means all."""
         if partitions is None:
             partitions = [followed.partition for followed in self._requests]
         for partition in partitions:
@@ -114,7 +117,7 @@ class LeaderFetcher:
         self._news.set()
 
     def lags(self) -> Iterator[tuple[Partition, int]]:
-        """How far each partition is behind, by the last answer."""
+        """The lag of each partition, by the last answer."""
         return ((followed.partition, followed.lag) for followed in self._requests)
 
     async def close(self) -> None:
@@ -140,7 +143,7 @@ class LeaderFetcher:
                 await self._pause()
 
     async def _wait_for_news(self) -> None:
-        """Until a partition comes, or the first of those that failed is due."""
+        """Waits until a partition is added, or the first of the failed partitions is due."""
         now_ms = self._follower.clock.monotonic_ms()
         due_ms = self._requests.next_due_ms(now_ms)
         left_ms = None if due_ms is None else max(due_ms - now_ms, 0)
@@ -151,7 +154,7 @@ class LeaderFetcher:
         await _wait(self._news, self._backoff_ms(self._failure_count))
 
     def _backoff_ms(self, failure_count: int) -> int:
-        return min(_FIRST_BACKOFF_MS << min(failure_count - 1, 16), self._settings.replica_fetch_backoff_ms)
+        return round(1000 * self._backoff.pause_s(failure_count, self._follower.chance))
 
     async def _drop_link(self) -> None:
         self._requests.reset()
@@ -167,7 +170,7 @@ class LeaderFetcher:
         if self._link is None:
             self._link = await follower.open_link(self.leader)
         broker_epoch = follower.broker_epoch()
-        if broker_epoch != self._broker_epoch:  # the leader must hear the new one for all partitions
+        if broker_epoch != self._broker_epoch:  # the leader must learn the new epoch for all partitions
             self._broker_epoch = broker_epoch
             requests.reset()
         topics, forgotten = requests.build(follower.clock.monotonic_ms())
@@ -215,13 +218,13 @@ class LeaderFetcher:
                 taken_bytes += size
                 count += 1
                 answer = self._take_one(followed, data, clock.now_ms())
-                if answer is Answer.TO_FLUSH:
+                if answer is FollowerFetchOutcome.TO_FLUSH:
                     to_flush.append(followed.partition)
-                elif answer is Answer.OUT_OF_RANGE:
+                elif answer is FollowerFetchOutcome.OUT_OF_RANGE:
                     out_of_range.append(followed)
-                if answer is Answer.CUT:
+                if answer is FollowerFetchOutcome.CUT:
                     cut_count += 1
-                    count = _PARTITIONS_PER_TURN  # a cut is a turn's work
+                    count = _PARTITIONS_PER_TURN  # a truncation is a turn's work
                 self._follow_up(followed, answer, size)
         self._note_cuts(cut_count)
         if to_flush:
@@ -230,18 +233,18 @@ class LeaderFetcher:
         if out_of_range:
             await self._find_bounds(out_of_range)
 
-    def _take_one(self, followed: Followed, data: PartitionData, now_ms: int) -> Answer:
+    def _take_one(self, followed: Followed, data: PartitionData, now_ms: int) -> FollowerFetchOutcome:
         try:
             return followed.take(data, now_ms)
         except Exception as error:  # noqa: BLE001  # whatever it is, the other partitions go on
             fields = {"partition": followed.partition.topic_partition}
             self._limited_log.once_per("take", logging.ERROR, "a fetched partition cannot be taken", fields, error)
-            return Answer.LATER
+            return FollowerFetchOutcome.LATER
 
-    def _follow_up(self, followed: Followed, answer: Answer, size: int = 0) -> None:
-        if answer is Answer.LOST:
+    def _follow_up(self, followed: Followed, answer: FollowerFetchOutcome, size: int = 0) -> None:
+        if answer is FollowerFetchOutcome.LOST:
             self._requests.remove(followed.key)
-        elif answer is Answer.LATER:
+        elif answer is FollowerFetchOutcome.LATER:
             followed.failure_count += 1
             due_ms = self._follower.clock.monotonic_ms() + self._backoff_ms(followed.failure_count)
             self._requests.delay(followed, due_ms)
@@ -258,24 +261,26 @@ class LeaderFetcher:
             metrics.reassigned_bytes_in += size
 
     async def _find_bounds(self, followed: list[Followed]) -> None:
-        """Asks the leader where its logs begin and end. What the leader does not tell is tried again later."""
+        """Asks the leader for the start and the end of its logs. Partitions that the leader does not answer are tried
+        again later.
+        """
         starts = await self._list_offsets(followed, _EARLIEST)
         ends = await self._list_offsets(followed, _LATEST)
         cut_count = 0
         for each in followed:
             if self._requests.find_asked(each.key) is not each:
                 continue
-            answer = Answer.LATER
+            answer = FollowerFetchOutcome.LATER
             if each.key in starts and each.key in ends:
                 answer = each.take_bounds(starts[each.key], ends[each.key], self._follower.clock.now_ms())
             self._follow_up(each, answer)
-            if answer is Answer.CUT:
+            if answer is FollowerFetchOutcome.CUT:
                 cut_count += 1
                 await asyncio.sleep(0)
         self._note_cuts(cut_count)
 
     def _note_cuts(self, count: int) -> None:
-        """One line for an election, which may concern thousands of partitions."""
+        """One log line for an election, which may concern thousands of partitions."""
         if count:
             logger.info("logs were cut to what their leader has: leader=%d partitions=%d", self.leader, count)
 

@@ -1,12 +1,14 @@
-"""Keeps the in-sync sets of led partitions true, by asking the controller (AlterPartition).
+"""Keeps the in-sync sets of led partitions up to date by requests to the controller (AlterPartition).
 
 Rules:
-- A follower that may join is asked for when its fetch shows it. Members that lag are looked for from time to time.
-- Each partition has one change under way, and the broker one request. Changes that come meanwhile share the next one.
-- A change that the controller has made is in force at once; the image tells the same later. A refused one is given up:
-  the same is asked for again when the image has changed, or after a while, and not with each fetch of the follower.
-  A change of which the controller knows better waits for the next image. Anything else is asked again.
-- An error that nobody foresaw is logged, and the change is asked for again, at longer and longer intervals.
+- A fetch that shows that a follower may join leads to a request for it. From time to time the leader looks for lagging
+  members.
+- Each partition has one change in flight, and the broker one request. Changes that come meanwhile share the next
+  request.
+- A change that the controller has made is in force at once; the image has it later. The leader gives up a refused
+  change: it requests the same change again when the image has changed, or after a while, and not with each fetch of the
+  follower. A change where the controller knows better waits for the next image. The leader repeats all other changes.
+- An unforeseen error is logged, and the change is requested again, at longer and longer intervals.
 """
 
 from __future__ import annotations
@@ -15,10 +17,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.broker.partitions.leading import Refusal
+from penstock.broker.partitions.leader_state import Refusal
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.time.backoff import Backoff, Chance
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
@@ -28,16 +31,16 @@ logger = logging.getLogger("penstock.broker.replicas")
 
 AskController = Callable[[Sequence[InSyncChange]], Awaitable[Sequence[AlterPartitionResult]]]
 
-# Before a change is asked again that nobody answered: short, because writers with acks=all may wait for it.
-_RETRY_MS = 500
-_LONGEST_RETRY_MS = 10_000
-# Before the same is asked for again that the controller has refused.
+# The pause before the repetition of an unanswered change: short, because writers with acks=all may wait for it.
+_BACKOFF = Backoff(0.5, 10.0)
+# The pause before the repetition of a change that the controller has refused.
 _REFUSED_MS = 5_000
-# Changes in one request: some 100 KB.
+# The number of changes in one request: some 100 KB.
 _MOST_AT_ONCE = 1_000
 _FAILED = "an in-sync set could not be changed, and is tried again"
 _GIVE_UP = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-# The image is behind the controller, and the next one will say more.
+# The image is behind the controller, and the next image will have the answer. Nothing is sent again before that,
+# retriable or not.
 _WAIT_FOR_IMAGE = frozenset(
     {
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -51,14 +54,15 @@ _WAIT_FOR_IMAGE = frozenset(
 
 
 class InSyncSets:
-    def __init__(self, partitions: Partitions, ask_controller: AskController) -> None:
+    def __init__(self, partitions: Partitions, ask_controller: AskController, chance: Chance) -> None:
         self._partitions = partitions
         self._context = partitions.context
         self._ask_controller = ask_controller
+        self._chance = chance
         self._queue: dict[TopicPartition, tuple[Partition, InSyncChange]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._is_closed = False
-        self._failure_count = 0  # rounds of questions in a row that ended in an error of this broker
+        self._failure_count = 0  # consecutive rounds of requests that ended in an error of this broker
         self._limited_log = RateLimitedLog(logger, Limiter(), self._context.clock.monotonic_ms)
         self._context.noticed = self.notice
 
@@ -75,7 +79,9 @@ class InSyncSets:
             self.look_for_candidates(partition)
 
     def look_for_candidates(self, partition: Partition) -> None:
-        """A follower that is caught up says nothing new, so whoever could not join before is looked for."""
+        """A follower that is caught up sends nothing new, so the leader looks for followers that could not join
+        before.
+        """
         leading = partition.leading
         if leading is not None and leading.pending_isr is None and len(leading.followers) >= len(partition.state.isr):
             self._propose(partition, [*partition.state.isr, *leading.candidates()])
@@ -88,7 +94,7 @@ class InSyncSets:
                 self._propose(partition, [each for each in partition.state.isr if each not in lagging])
 
     def ask_again(self, partition: Partition) -> None:
-        """After a suspension: the answer to what was asked before may have come while nobody led."""
+        """After a suspension: the answer to an earlier request may have come while no broker led."""
         leading = partition.leading
         if leading is not None and leading.pending_isr is not None:
             self._propose(partition, list(leading.pending_isr))
@@ -122,7 +128,7 @@ class InSyncSets:
         )
 
     def _broker_epoch(self, partition: Partition, node_id: int) -> int:
-        """The epoch that the member fetched with; where it has not fetched yet, the registered one."""
+        """The epoch of the member's last fetch; before its first fetch the registered epoch."""
         leading = partition.leading
         progress = None if leading is None else leading.followers.get(node_id)
         if progress is not None and progress.broker_epoch != NO_BROKER_EPOCH:
@@ -145,12 +151,12 @@ class InSyncSets:
                     logger.warning("the controller does not answer about in-sync sets: %s", str(error) or repr(error))
                     results = ()
                 if self._settle(sent, results):
-                    await asyncio.sleep(min(_RETRY_MS << self._failure_count, _LONGEST_RETRY_MS) / 1000)
+                    await asyncio.sleep(_BACKOFF.pause_s(self._failure_count + 1, self._chance))
         finally:
             self._sending = None
 
     def _settle(self, sent: list[tuple[Partition, InSyncChange]], results: Sequence[AlterPartitionResult]) -> bool:
-        """Whether something is to be asked again."""
+        """Whether a change has to be requested again."""
         answers = {(result.topic_id, result.partition): result for result in results}
         is_any_left = has_failed = False
         for partition, change in sent:
@@ -165,7 +171,7 @@ class InSyncSets:
             if is_left and _is_wanted(partition, change):
                 self._queue.setdefault(partition.topic_partition, (partition, change))
                 is_any_left = True
-        self._failure_count = min(self._failure_count + 1, 16) if has_failed else 0
+        self._failure_count = self._failure_count + 1 if has_failed else 0
         return is_any_left
 
     def _settle_one(self, partition: Partition, change: InSyncChange, result: AlterPartitionResult | None) -> bool:
@@ -174,7 +180,7 @@ class InSyncSets:
         code = ErrorCode.REQUEST_TIMED_OUT if result is None else result.code
         if result is not None and code is ErrorCode.NONE and result.state is not None:
             partition.adopt(result.state)
-            if leading is not None and leading.pending_isr is not None:  # nothing new in it
+            if leading is not None and leading.pending_isr is not None:  # the answer has nothing new
                 leading.withdraw()
             self.look_for_candidates(partition)
         elif code in _GIVE_UP:

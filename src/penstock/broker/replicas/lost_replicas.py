@@ -1,7 +1,9 @@
-"""Replicas of this broker whose disk has failed: the controller is told, so that others lead and nobody waits for them.
+"""Reports replicas of this broker with a failed disk to the controller, so that others lead and no writer waits for
+them.
 
-A log goes offline in the middle of an append, a read or a flush, and in threads. So nobody tells of it: the partitions
-are looked at in rounds. What is reported and not changed by the controller is reported again in the next round.
+A log goes offline in the middle of an append, a read or a flush, and in threads. No event announces that: this module
+checks the partitions in rounds. A reported replica that the controller has not changed is reported again in the next
+round.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ logger = logging.getLogger("penstock.broker.replicas")
 
 ReportLost = Callable[[Sequence[LostReplica]], Awaitable[None]]
 
-# Between two rounds: writers with acks=all wait for a follower that has lost its disk for no longer than this.
+# The pause between two rounds: writers with acks=all wait for a follower with a lost disk for no longer than this.
 ROUND_MS = 250
-# Replicas in one report: some 20 KB.
+# The number of replicas in one report: some 20 KB.
 _MOST_AT_ONCE = 1_000
 
 
@@ -31,7 +33,7 @@ class LostReplicas:
         self._node_id = node_id
         self._partitions = partitions
         self._report = report
-        # A round comes four times a second, for as long as the controller cannot be told.
+        # While the controller cannot be reached, a round comes four times a second.
         self._limited_log = RateLimitedLog(logger, Limiter(), partitions.context.clock.monotonic_ms)
         self._reporting: asyncio.Task[None] | None = None
 
@@ -59,8 +61,8 @@ class LostReplicas:
                 yield topic.topic_id, state
 
     def _counts(self, state: PartitionState) -> bool:
-        """Whether anything depends on the replica here. A partition without others keeps its leader, who says why it
-        cannot be used.
+        """Whether anything depends on this replica. A partition without other replicas keeps its leader, whose errors
+        explain the failure.
         """
         is_last = state.isr == (self._node_id,)
         is_needed = state.leader == self._node_id or (self._node_id in state.isr and not is_last)

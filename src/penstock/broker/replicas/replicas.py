@@ -1,8 +1,9 @@
-"""The replicas of this broker follow the image: whom to fetch from, whose in-sync sets to maintain, what may be led.
+"""The replicas of this broker follow the image: which leaders to fetch from, which in-sync sets to maintain, and which
+partitions to lead.
 
 `apply` runs in the turn of the loop in which an image takes effect, right after `Partitions.apply`: from then on no
-answer of an older leader epoch is taken. Brokers that come and go concern thousands of led partitions at once. These
-are looked at in later turns, some at a time.
+answer of an older leader epoch is accepted. Brokers that come and go concern thousands of led partitions at once. Later
+turns check these, some at a time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.replication.progress import NEVER_MS
 
 logger = logging.getLogger("penstock.broker.replicas")
 
-# Partitions that are looked at in one turn of the loop, for members that lag and for leases: about 1 ms.
+# The number of partitions that one turn of the loop checks for lagging members and for leases: about 1 ms.
 _LOOKED_AT_PER_TURN = 500
 
 
@@ -41,7 +42,9 @@ class Replicas:
         report_lost: ReportLost,
         lease_ms: int = LEASE_MS,
     ) -> None:
-        """`session_is_sure` says whether the store cannot have given up this broker's session, by the own clock."""
+        """`session_is_sure` tells whether the store cannot have given up this broker's session, by this broker's
+        clock.
+        """
         self._partitions = partitions
         self._follower = follower
         self._session_is_sure = session_is_sure
@@ -50,14 +53,15 @@ class Replicas:
         partitions.context.is_sure = self.is_sure
         partitions.context.is_session_sure = session_is_sure
         self.throttles = Throttles(partitions.context)
-        self.in_sync_sets = InSyncSets(partitions, ask_controller)
+        self.in_sync_sets = InSyncSets(partitions, ask_controller, follower.chance)
         self.lost_replicas = LostReplicas(follower.node_id, partitions, report_lost)
         self._fetchers: dict[int, LeaderFetcher] = {}
         # The partition, its leader and the leader's epoch.
         self._following: dict[TopicPartition, tuple[Partition, int, int]] = {}
-        self._led: dict[TopicPartition, Partition] = {}  # those with followers
-        self._suspended: dict[TopicPartition, Partition] = {}  # without a lease
-        self._changed_brokers: dict[int, None] = {}  # what they follow is still to be looked at
+        self._led: dict[TopicPartition, Partition] = {}  # partitions with followers
+        self._suspended: dict[TopicPartition, Partition] = {}  # partitions without a lease
+        # The partitions with these brokers as followers are still to be checked.
+        self._changed_brokers: dict[int, None] = {}
         self._looking: asyncio.Task[None] | None = None
         self._leases_looked_at_ms = follower.clock.monotonic_ms()
         self._rounds: list[asyncio.Task[None]] = []
@@ -85,7 +89,7 @@ class Replicas:
     # -------------------------------------------------------------------------------------------- the image
 
     def limit(self, settings: ThrottleSection) -> None:
-        """The rates of throttled replication are others, perhaps."""
+        """The rates of throttled replication may have changed."""
         self.throttles.limit(settings)
         self._look_at_throttle()
 
@@ -94,7 +98,7 @@ class Replicas:
             fetcher.look_again()
 
     def apply(self, old: MetadataImage, new: MetadataImage, delta: ImageDelta) -> None:
-        """Costs 0.3 us for each partition that came or changed, and more only for those with several replicas."""
+        """Costs 0.3 us for each new or changed partition, and more only for partitions with several replicas."""
         if self.throttles.follow(delta):
             self._look_at_throttle()
         for topic in delta.deleted:
@@ -125,8 +129,8 @@ class Replicas:
             self._looking = None
 
     def _look_for_members(self, changed: Iterable[int]) -> Iterator[None]:
-        """Whoever is in sync stays so until the controller says otherwise: the others may join now, or are not waited
-        for any more. Deletions wait for all brokers that are there.
+        """A replica in sync stays so until the controller decides otherwise: other replicas may join now, or need not
+        be waited for any more. Deletions wait for all present brokers.
         """
         for topic_partition, partition in list(self._led.items()):
             leading = partition.leading
@@ -143,7 +147,8 @@ class Replicas:
             self._forget(topic_partition)
             return
         state, node_id = partition.state, self._follower.node_id
-        if partition.is_leader or state.leader != node_id:  # else nothing has changed, and the lease is still to come
+        # Otherwise nothing has changed, and the lease is still to come.
+        if partition.is_leader or state.leader != node_id:
             self._suspended.pop(topic_partition, None)
         if state.leader == node_id:
             self._stop_following(topic_partition)
@@ -157,7 +162,8 @@ class Replicas:
         wanted = partition, state.leader, state.leader_epoch
         if self._following.get(topic_partition) == wanted:
             if self.throttles.follower.topics:
-                self._fetchers[state.leader].look_again([partition])  # it may be in sync now, or no more
+                # This replica may have joined or left the in-sync set.
+                self._fetchers[state.leader].look_again([partition])
             return
         self._stop_following(topic_partition)
         if state.leader != NO_LEADER and partition.is_online and not self._is_closed:
@@ -182,7 +188,7 @@ class Replicas:
         self._suspended.pop(topic_partition, None)
 
     def lags(self) -> Iterator[tuple[int, TopicPartition, int]]:
-        """(leader, partition, offsets to the leader's high watermark) of all that this broker follows."""
+        """(leader, partition, offsets to the leader's high watermark) of all partitions that this broker follows."""
         for leader, fetcher in list(self._fetchers.items()):
             for partition, lag in fetcher.lags():
                 yield leader, partition.topic_partition, lag
@@ -205,20 +211,20 @@ class Replicas:
     def look_for_lagging(self) -> Iterator[None]:
         for partition in list(self._led.values()):
             self._look_at(partition)
-            if partition.is_online:  # otherwise nobody could fetch from it, and this replica is the one to leave
+            if partition.is_online:  # otherwise no follower could fetch, and this replica has to leave the set
                 self.in_sync_sets.look_for_lagging(partition)
             yield
 
     def _look_at(self, partition: Partition) -> None:
-        """Time has passed, or brokers came and went: the high watermark may have waited for one of them, and another
-        may join now.
+        """Time has passed, or brokers came and went: the high watermark may have waited for a broker, and another may
+        join now.
         """
         if partition.leading is not None:
             partition.leading.raise_high_watermark()
             self.in_sync_sets.look_for_candidates(partition)
 
     def look_at_leases(self) -> Iterator[None]:
-        """Leaderships end that are not sure any more. They go on where the session is sure, or where all in-sync
+        """Ends leaderships that are not sure any more. They continue where the session is sure, or where all in-sync
         followers have followed since.
         """
         is_sure, has_stood_still = self._session_is_sure(), self._has_stood_still()
@@ -237,7 +243,7 @@ class Replicas:
                 partition.allow_leading(False)
                 suspended.append(topic_partition)
             yield
-        self._leases_looked_at_ms = self._follower.clock.monotonic_ms()  # until then nobody is sure
+        self._leases_looked_at_ms = self._follower.clock.monotonic_ms()  # until then no leadership is sure
         if suspended:
             logger.warning(
                 "neither the store nor all in-sync followers are in reach, so others may lead: partitions=%d first=%s",
@@ -248,14 +254,17 @@ class Replicas:
             logger.info("leads again: partitions=%d first=%s", len(resumed), resumed[0])
 
     def is_sure(self, topic_partition: TopicPartition) -> bool:
-        """Whether this broker may lead at this moment what it leads by its image. Where only its lease says so, another
-        may lead, too: then no write is acknowledged here, and no answer is given from memory (`confirmations`).
+        """Whether this broker may lead at this moment the partitions that it leads in its image. Where only its lease
+        allows that, another broker may lead, too: then no write is acknowledged here, and no answer comes from memory
+        (`confirmations`).
         """
         partition = self._led.get(topic_partition)
         return self._session_is_sure() or partition is None or self._may_lead_on(partition, self._has_stood_still())
 
     def _has_stood_still(self) -> bool:
-        """For longer than leases last. Fetches that came since may have waited in sockets: their senders may lead."""
+        """Whether the process was paused for longer than leases last. Fetches that came since may have waited in
+        sockets: their senders may lead.
+        """
         return self._follower.clock.monotonic_ms() - self._leases_looked_at_ms > self._lease_ms
 
     def _may_lead_on(self, partition: Partition, has_stood_still: bool) -> bool:

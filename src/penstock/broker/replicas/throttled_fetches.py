@@ -1,12 +1,13 @@
-"""The throttled partitions of one leader that are behind: which of them are fetched next, and how much of each. No I/O.
+"""Selects the throttled partitions of one leader for the next fetch, and the size for each. No I/O.
 
 Rules:
 - A partition is throttled while a topic's list names it, its rate is limited, and this broker is not in sync: the image
-  does not say so, and the last answer did not reach the leader's high watermark. (Kafka goes by the latter.)
-- Throttled partitions wait in a queue. As long as the rate is not exceeded the first of them get leave to be fetched,
-  as many as there is room for, but at least one where no other fetch of this broker has leave.
-- Leave holds for one request. Whoever got records goes to the end of the queue, whoever got none keeps its place: the
-  leader gives at least one batch to what it had to leave out before.
+  does not list it as in sync, and the last answer did not reach the leader's high watermark. (Kafka goes by the
+  latter.)
+- Throttled partitions wait in a queue. As long as the rate is not exceeded the first partitions get a permit for a
+  fetch, as many as there is room for, but at least one where no other fetch of this broker has a permit.
+- A permit holds for one request. A partition that got records goes to the end of the queue, a partition that got none
+  keeps its place: the leader gives at least one batch to the partition that it had to leave out before.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from penstock.broker.partitions.throttling import Throttle
-from penstock.broker.replicas.followed import Followed, FollowedKey
+from penstock.broker.replicas.followed_partition import Followed, FollowedKey
 
-# Until another fetch of this broker may have used its leave: an answer with records comes sooner.
+# The time until another fetch of this broker may have used its permit: an answer with records comes sooner.
 _ELSEWHERE_MS = 50
 
 
@@ -27,15 +28,15 @@ class ThrottledFetches:
         self._node_id = node_id
         self._max_bytes = max_bytes
         self._queue: OrderedDict[FollowedKey, Followed] = OrderedDict()
-        self._granted: dict[FollowedKey, int] = {}  # bytes, of the request under way
-        self._asked: dict[FollowedKey, int] = {}  # of the request before
+        self._granted: dict[FollowedKey, int] = {}  # bytes, in the current request
+        self._asked: dict[FollowedKey, int] = {}  # in the previous request
 
     def __len__(self) -> int:
         return len(self._queue)
 
     @property
     def is_any(self) -> bool:
-        """Whether `grant` has something to do: partitions that wait, or leave that is over."""
+        """Whether `grant` has work: waiting partitions, or expired permits."""
         return bool(self._queue or self._asked)
 
     def is_waiting(self, key: FollowedKey) -> bool:
@@ -56,7 +57,7 @@ class ThrottledFetches:
         if is_throttled:
             self._queue.setdefault(followed.key, followed)
         elif self._queue.pop(followed.key, None) is not None:
-            followed.sent = None  # the leader must hear that it may send more
+            followed.sent = None  # the leader must learn that it may send more
         return is_throttled
 
     def remove(self, key: FollowedKey) -> None:
@@ -64,7 +65,7 @@ class ThrottledFetches:
         self.throttle.granted -= self._granted.pop(key, 0)
 
     def note_taken(self, followed: Followed, size: int) -> None:
-        """An answer was taken. What comes for a replica in sync does not count."""
+        """An answer was accepted. Records for a replica in sync do not count."""
         throttle, partition = self.throttle, followed.partition
         if size and throttle.concerns(partition.topic_partition) and self._node_id not in partition.state.isr:
             throttle.note(size)
@@ -74,22 +75,24 @@ class ThrottledFetches:
     # -------------------------------------------------------------------------------------------- leave
 
     def may_grant(self) -> bool:
-        """Whether one of them could be fetched now."""
+        """Whether a partition could be fetched now."""
         throttle = self.throttle
         if not self._queue or throttle.is_exceeded():
             return False
         return not throttle.granted or throttle.granted < throttle.room()
 
     def free_in_ms(self) -> int | None:
-        """When to try again; None where nothing waits."""
+        """The time until the next attempt; None where no partition waits."""
         return self.throttle.free_in_ms() or _ELSEWHERE_MS if self._queue else None
 
     def patience_ms(self) -> int | None:
-        """How long a request may wait at the leader, because others want to be asked for then. None: as it likes."""
+        """The time for which a request may wait at the leader, because other partitions want a fetch then. None: no
+        limit.
+        """
         return self.throttle.free_in_ms() or None if self._queue else None
 
     def grant(self) -> Iterable[FollowedKey]:
-        """For the next request. Returns the partitions for which something is different now."""
+        """Grants permits for the next request. Returns the partitions whose permit has changed."""
         before, throttle = self._asked, self.throttle
         self.end()
         if self.may_grant():
@@ -99,7 +102,7 @@ class ThrottledFetches:
                     break
                 size = min(self._max_bytes, max(room, 1))
                 if before.get(key) != size:
-                    followed.sent = None  # the leader must hear of it
+                    followed.sent = None  # the leader must learn the size
                 self._granted[key] = size
                 throttle.granted += size
                 room -= size

@@ -1,12 +1,13 @@
-"""The two throttles of a broker, kept in step with the image: what it sends as a leader, what it fetches as a follower.
+"""The two throttles of a broker, kept in step with the image: one for its sends as a leader, one for its fetches as a
+follower.
 
 Topics name the throttled replicas, as `partition:broker` pairs or `*`. The broker in a pair is the leader in one list
-and the follower in the other: each broker looks for itself. The broker's own settings say how fast.
+and the follower in the other: each broker looks for itself. The broker's own settings limit the rates.
 """
 
 from __future__ import annotations
 
-from penstock.broker.partitions.leading import LeaderContext
+from penstock.broker.partitions.leader_state import LeaderContext
 from penstock.broker.partitions.throttling import Throttle
 from penstock.cluster.image import ImageDelta, TopicImage
 from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS

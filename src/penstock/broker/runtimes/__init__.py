@@ -1,1 +1,1 @@
-"""Coordinators at work: records appended and replayed, replies released, timers set."""
+"""Runtimes of the coordinators: append and replay records, release replies, set timers."""

@@ -1,9 +1,9 @@
-"""Loads partitions of a coordinator's topic, one after another: of each key the last record of a log is replayed into
-its shard, in slices.
+"""Loads the partitions of a coordinator's topic, one after another: replays the last record of each key into the
+partition's shard, in slices.
 
 A load ends in one of three ways: everything is replayed; the shard is gone meanwhile, because its topic was deleted or
-another broker leads the partition; or something cannot be read, which the operator is told. The partition is never left
-as if it were still being loaded.
+another broker leads the partition; or a record is unreadable, which the log reports to the operator. The partition
+never stays in the loading state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Loaded(enum.Enum):
 
 
 class _NotWantedError(Exception):
-    """The shard is not there any more."""
+    """The shard does not exist any more."""
 
 
 class CoordinatorLoading(Generic[ShardType]):
@@ -50,14 +50,14 @@ class CoordinatorLoading(Generic[ShardType]):
         self._is_running = False
 
     def add(self, partition: Partition, shard: ShardType) -> bool:
-        """Whether `run` has to be called now, because it is not running yet."""
+        """Whether the caller has to call `run` now, because no load is running."""
         self._queue.append((partition, shard))
         was_running, self._is_running = self._is_running, True
         return not was_running
 
     async def run(self, done: Callable[[int, Loaded], None]) -> None:
-        """Loads what is in the queue. One partition at a time: each piece that is read from the disk takes its part of
-        a turn, and fifty at once would take all of it.
+        """Loads the queued partitions. One partition at a time: each piece of the disk takes its part of a turn, and
+        fifty at once would take all of it.
         """
         try:
             while self._queue:
@@ -77,7 +77,7 @@ class CoordinatorLoading(Generic[ShardType]):
             await self._slices.run(self._while_wanted(index, shard, self._replay(index, records)))
         except _NotWantedError:
             return Loaded.NOT_WANTED
-        except Exception as error:  # whatever a damaged record leads to; other partitions go on
+        except Exception as error:  # any effect of a damaged record; other partitions go on
             is_expected = isinstance(error, ApiError | OSError | ValueError)
             logger.error(
                 "a coordinator's state cannot be loaded",
@@ -105,7 +105,7 @@ class CoordinatorLoading(Generic[ShardType]):
             yield
 
     def _while_wanted(self, partition: int, shard: ShardType, work: Work[Result]) -> Work[Result]:
-        """Between two steps the partition may go and come back with another shard."""
+        """Between two steps the partition may go and return with another shard."""
         while self._shards.find(partition) is shard:
             try:
                 next(work)

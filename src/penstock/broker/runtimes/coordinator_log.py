@@ -1,5 +1,6 @@
-"""The partitions of a coordinator's topic: read from the beginning, piece by piece, so that others get their turns;
-written in batches that fit; flushed and replicated before anybody learns what they hold.
+"""The partitions of a coordinator's topic. A load reads them from the beginning, piece by piece, so that other work
+gets its turns. A write splits records into batches that fit. No answer shows their content before the flush and the
+replication.
 """
 
 from __future__ import annotations
@@ -8,30 +9,30 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
+from penstock.broker.partitions.durability_wait import Appended, Question, ask_followers, settle
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.settling import Appended, Question, ask_followers, settle
 from penstock.broker.slices import Slices, Work
 from penstock.core.clock import Clock
 from penstock.log.partition_log import Origin
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.in_sync import ALL_REPLICAS
 
-# What is read from the disk at once. What is in it is taken in slices.
+# The size of one read from disk. Slices take its records.
 _PIECE_SIZE = 256 * 1024
 # Records per batch where they may be split: a large clean-up then stays below any max.message.bytes.
 _SPLIT_RECORDS = 1_000
 
 RecordType = TypeVar("RecordType")
 
-# Gets a piece of the log, which begins with the batch at the given offset and may end in the middle of one. Where the
-# last whole batch ends is its result.
+# Gets a piece of the log, which begins with the batch at the given offset and may end in the middle of a batch. The
+# result is the end of the last whole batch.
 TakePiece = Callable[[bytes, int], Work[int]]
 
 
 class Owed(NamedTuple):
-    """Partitions of which nothing may be told yet, and what their followers were asked."""
+    """Partitions whose content no answer may show yet, and the questions to their followers."""
 
     partitions: list[Partition]
     questions: list[Question]
@@ -49,8 +50,8 @@ class CoordinatorLog:
         return self._partitions.find(self.topic, index)
 
     def is_led(self, index: int) -> bool:
-        """Whether nobody else leads the partition at this moment, as each request asks it. A process that stood still
-        for long leads by its own image alone, until it has looked at its leases.
+        """Whether no other broker leads the partition right now, as each request asks. After a long pause the process
+        leads by its image alone, until it has checked its leases.
         """
         partition = self._partitions.find(self.topic, index)
         if partition is None or not partition.is_leader:
@@ -58,7 +59,7 @@ class CoordinatorLog:
         return partition.leading is None or self._partitions.context.is_sure(partition.topic_partition)
 
     def append(self, index: int, batch: bytes) -> int:
-        """The offset of the first record. ApiError if nothing was written."""
+        """Returns the offset of the first record. ApiError if nothing was written."""
         partition = self._partitions.find(self.topic, index)
         if partition is None:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -71,8 +72,8 @@ class CoordinatorLog:
     # -------------------------------------------------------------------------------------------- durability
 
     def owing(self, indexes: Iterable[int]) -> list[Partition]:
-        """The partitions whose logs hold what may be lost yet, whoever appended it, and those that another may lead:
-        nobody may learn of what they hold before they are settled.
+        """The partitions whose logs hold records that may still be lost, whoever appended them, and the partitions that
+        another broker may lead: no answer may show their content before they are settled.
         """
         return [partition for index in indexes if (partition := self.find_owing(index)) is not None]
 
@@ -86,11 +87,15 @@ class CoordinatorLog:
         return partition
 
     def ask(self, partitions: list[Partition]) -> Owed:
-        """In the turn of a look or an append: followers that fetch what was appended answer the question with that."""
+        """Call in the turn of a read or an append: a follower's fetch of the appended records also answers the
+        question.
+        """
         return Owed(partitions, ask_followers(self._partitions.context, partitions))
 
     async def settle(self, owed: Owed, timeout_ms: int) -> dict[int, ErrorCode]:
-        """Waits until what the logs hold now may be told. Why it may not be, by index (`settling`)."""
+        """Waits until the present content of the logs may go into answers. Returns the errors of partitions by index
+        (`durability_wait`).
+        """
         partitions, questions = owed
         errors = await settle(self._flusher, map(Appended.now, partitions), timeout_ms)
         for question in questions:
@@ -99,7 +104,7 @@ class CoordinatorLog:
         return {partition.topic_partition.partition: code for partition, code in errors.items()}
 
     def wake(self, index: int) -> None:
-        """Whoever waits for the partition looks at once whether it is still led here."""
+        """Waiters for the partition check at once whether this broker still leads it."""
         partition = self._partitions.find(self.topic, index)
         if partition is not None:
             partition.wake_all()
@@ -107,7 +112,7 @@ class CoordinatorLog:
     # -------------------------------------------------------------------------------------------- loading
 
     async def read_all(self, partition: Partition, take: TakePiece) -> bool:
-        """Hands over all that the log holds now; False when the topic was deleted meanwhile."""
+        """Passes on the present content of the log; False when the topic was deleted meanwhile."""
         log = partition.log
         offset, end = log.log_start_offset, log.log_end_offset
         while offset < end:
@@ -122,7 +127,7 @@ class CoordinatorLog:
 
 
 def split_records(records: Sequence[RecordType], is_atomic: bool) -> Iterator[Sequence[RecordType]]:
-    """What goes into one batch each: everything, where only all of it makes sense."""
+    """Splits records into batches: one batch, where the records make sense only together."""
     if is_atomic:
         yield records
         return

@@ -1,13 +1,13 @@
 """Runs a coordinator: appends its records, replays them, then releases its replies; sets its timers; loads it from the
-log. Groups and transactions share all of it (ADR 12) and override what differs: `_batch` and `_follow`.
+log. The coordinators of groups and of transactions share all of it (ADR 12) and override `_batch` and `_follow`.
 
-The coordinator decides and the runtime does. Operation, append and replay happen in one turn of the event loop, so no
-other operation sees a state between them. Later operations and reads do see what was replayed before the disk has it.
-So whatever follows from state, a reply, the answer to a question or a marker, waits while the log owes an fsync
-(flush.messages) or its high watermark is behind its end, whoever appended, and while another broker may lead for all
-that the store says (`broker.partitions.confirmations`). If that fsync fails, or another broker leads first, nobody
-learns of the state: the shard is unloaded, and clients are sent away. If replicas are too slow, or too few, clients are
-told to try again, and the state stays: the records are in the log, and may be replicated yet.
+The coordinator decides and the runtime acts. Operation, append and replay happen in one turn of the event loop, so no
+other operation sees a state between them. Later operations and reads do see the replayed state before the disk has its
+records. So everything that follows from state, a reply, the answer to a question or a marker, waits while the log owes
+an fsync (flush.messages) or its high watermark is behind its end, whoever appended, and while another broker may lead
+as far as the store can tell (`broker.partitions.confirmations`). If that fsync fails, or another broker leads first, no
+answer shows the state: the runtime unloads the shard, and clients look for the coordinator again. If replicas are too
+slow, or too few, clients try again, and the state stays: the records are in the log, and may still be replicated.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ logger = logging.getLogger("penstock.broker.coordinators")
 _NOTICE_INTERVAL_MS = 10_000
 _NOTICE_BURST = 10
 
-# How often a large request is prepared while others change what its preparation looks at. After that the request is
-# decided in one long turn, so that it comes to an end.
+# The number of preparations of a large request while other requests change the state that it reads. After that one long
+# turn decides the request, so that it comes to an end.
 _PREPARATIONS = 5
 
-# For each reply a request is answered in the next turn of the loop, which takes some 50 us. A generation of a classic
-# group answers all its members.
+# Each reply answers a request in the next turn of the loop, which takes some 50 us. A generation of a classic group
+# answers all its members.
 _REPLIES_PER_TURN = 50
 
-# Long ids take long to be hashed: for more than these, all partitions are looked at.
+# Long ids take long to hash: for more ids than these, all partitions are checked.
 _FEW_KEYS = 4
 
 _NO_EPOCH = -1
 
+# Errors of a log that did not take records: logged as info, not as errors. The client gets the code and tries again.
 _PASSING = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS})
 
-# Between two looks at a partition whose replicas are too few or that is not sure of its leadership.
+# The pause between two looks at a partition with too few replicas or an unsure leadership.
 _RETRY_SECONDS = 0.1
 
 KeyType = TypeVar("KeyType", bound=TimerKey)
@@ -101,14 +102,14 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         slices: Slices,
         reply_timeout_ms: int,
     ) -> None:
-        """`reply_timeout_ms` is how long a reply may wait for replicas."""
+        """`reply_timeout_ms` limits the time that a reply waits for replicas."""
         self.shards = shards
         self._reply_timeout_ms = reply_timeout_ms
         self._log = log
         self._clock = clock
         self._slices = slices
         self._unload_count = 0
-        self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch that we were told, led here or not
+        self._epochs: dict[int, int] = {}  # by partition: the newest leader epoch of an image, led here or not
         self._timers = CoordinatorTimers(self._on_timer)
         self._loading = CoordinatorLoading(log, shards, clock, slices)
         shards.is_led = log.is_led
@@ -120,7 +121,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
     def start(
         self, operation: Operation[ShardType, OutcomeType, SettingsType, RequestType, ResultType], request: RequestType
     ) -> Ticket[ResultType]:
-        """Performs one operation; its reply is mostly there when this returns."""
+        """Performs one operation; mostly its reply exists when this returns."""
         ticket: Ticket[ResultType] = Ticket()
         self._perform(self.shards.perform(operation, ticket, request, self._clock.now_ms()))
         return ticket
@@ -138,9 +139,9 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         request: RequestType,
         refuse: Callable[[], Awaitable[ResultType | None]] | None = None,
     ) -> ResultType:
-        """The same for a request about many things: prepared in slices, decided in one turn.
+        """The same for a request about many elements: prepared in slices, decided in one turn.
 
-        `refuse` is asked in the turn of each decision. Its answer, if it has one, is the reply.
+        `refuse` runs in the turn of each decision. Its answer, if it has one, is the reply.
         """
         for _ in range(_PREPARATIONS):
             prepared = await self._slices.run(self.shards.prepare(operation, request, self._clock.now_ms()))
@@ -158,7 +159,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         request: RequestType,
         prepared: Prepared[ShardType, OutcomeType, ResultType] | None,
     ) -> Ticket[ResultType] | None:
-        """None if nothing has happened, because `prepared` is out of date."""
+        """None if nothing has happened, because `prepared` is outdated."""
         if prepared is None:
             return self.start(operation, request)
         ticket: Ticket[ResultType] = Ticket()
@@ -169,12 +170,12 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return ticket
 
     def is_durable(self, keys: Collection[str] | None) -> bool:
-        """Whether everything that can be seen of these ids now (None: of all) may be told."""
+        """Whether an answer may show the present state of these ids (None: of all)."""
         return not self._owing(keys)
 
     async def read(self, keys: Collection[str] | None, look: Callable[[], AnswerType]) -> AnswerType:
-        """What `look` finds of these ids (None: of all), once it may be told. If the disk fails, or another broker
-        leads meanwhile, `look` is called again, and finds that the ids are not here.
+        """The result of `look` for these ids (None: for all), once an answer may show it. If the disk fails, or another
+        broker leads meanwhile, `look` runs again, and finds that the ids are not here.
         """
         while True:
             refused, unload_count = self._refused(keys), self._unload_count
@@ -184,8 +185,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 return answer
 
     async def read_in_slices(self, keys: Collection[str] | None, look: Callable[[], Work[AnswerType]]) -> AnswerType:
-        """The same for a look at many things, which takes many turns. What is seen in any of them may be told before it
-        is; if a part of it cannot be, everything is looked at again.
+        """The same for a read of many elements, which takes many turns of the loop. It returns once an answer may show
+        the results of each turn; if one of them may not be shown, it reads everything again.
         """
         while True:
             refused, unload_count = self._refused(keys), self._unload_count
@@ -195,8 +196,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 return answer
 
     async def _settle(self, owing: list[Partition]) -> bool:
-        """Whether what these partitions hold may be told now. Questions have no limit of their own: a client that does
-        not want to wait any longer goes away.
+        """Waits until answers may show the content of these partitions; False: they may not. There is no limit of time:
+        a client with enough of the wait goes away.
         """
         errors = await self._log.settle(self._log.ask(owing), self._reply_timeout_ms)
         for partition, code in errors.items():
@@ -207,8 +208,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return not errors
 
     def _owing(self, keys: Collection[str] | None, refused: Collection[int] = ()) -> list[Partition]:
-        # Nothing is told of a partition that is not active, whatever its log owes; nor of one that was refused before
-        # the look (`refused`) and is now, since this process stood still. What was seen before that has to wait.
+        # No answer shows a partition that is not active, whatever its log owes, nor a partition that has lost its
+        # permission since the look (`refused`), because this process was paused. Results from before that have to wait.
         return self._log.owing(
             partition
             for partition in _partitions_of(self.shards, keys)
@@ -232,7 +233,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 self._timers.apply(outcome.timers)
                 self._perform(self.shards.on_append_failed(outcome, error.code, self._clock.now_ms()))
                 return
-            except BaseException:  # a bug; without this the coordinator would wait for these records for ever
+            except BaseException:  # a bug; otherwise the coordinator would wait for these records for ever
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
                 self._perform(self.shards.on_append_failed(outcome, code, self._clock.now_ms()))
                 raise
@@ -242,8 +243,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if not outcome.has_consequences:
             return
         owing = self._log.find_owing(outcome.partition)
-        # A refusal does not wait, whatever the log owes. The outcome says so by itself: to ask whether the partition is
-        # refused now would let go what was decided just before a standstill.
+        # A refusal does not wait, whatever the log owes. The outcome itself shows the refusal: a check of the partition
+        # now would let go a decision from just before a pause of the process.
         if owing is not None and outcome.tells_state:
             owed, shard = self._log.ask([owing]), self.shards.hosted(outcome.partition)
             self._begin(self._follow_when_durable(outcome, owed, shard))
@@ -251,8 +252,8 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._follow(outcome)
 
     def _append(self, outcome: OutcomeType) -> None:
-        """Appends and replays. After an error `outcome.records` are those that are not in the log: all of them, or of
-        a clean-up that needs several batches those that were left.
+        """Appends and replays. After an error `outcome.records` are the records that are not in the log: all of them,
+        or the remaining ones of a clean-up in several batches.
         """
         if outcome.prepared is not None:
             batch, producer_id = self._batch(outcome, outcome.prepared.records)
@@ -292,13 +293,13 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
                 reply.release()
             outcome.replies = []
             if is_ours and code is ErrorCode.KAFKA_STORAGE_ERROR:
-                # What was replayed may be lost, so nobody is told of it, neither now nor by asking again. The next
-                # start finds out.
+                # The replayed records may be lost, so no answer shows them, neither now nor later. The next start finds
+                # out.
                 self._unload(outcome.partition)
                 return
             if not is_ours or not outcome.has_consequences:
                 return
-            # The decision may be replicated yet, and its markers must follow then.
+            # The decision may still be replicated, and its markers must follow then.
             await asyncio.sleep(_RETRY_SECONDS)
             owed = self._log.ask(owed.partitions)
 
@@ -313,11 +314,11 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
     # -------------------------------------------------------------------------------------------- leadership
 
     def lead(self, partition: int, leader_epoch: int) -> None:
-        """This broker leads the partition: clients are told to wait until it is loaded. Old news are ignored.
+        """This broker leads the partition: clients get an error and try again until it is loaded. Old news are ignored.
 
-        A partition that was led before, at an older epoch, is loaded from scratch. Between the two images that this
-        broker has seen another broker may have led it and cut the log, so memory may be ahead of the log. It is rare
-        that nothing was between them, and then a load is no more than a pause.
+        A partition that this broker led before, at an older epoch, is loaded from scratch. Between the two images that
+        this broker has seen another broker may have led the partition and truncated the log, so memory may be ahead of
+        the log. Mostly there was one; where there was none, the load is no more than a pause.
         """
         found = self._log.find(partition)
         if found is None or not found.is_leader or leader_epoch <= self._epochs.get(partition, _NO_EPOCH):
@@ -331,10 +332,10 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._begin(self._loading.run(self._finish_loading))
 
     def resign(self, partition: int, leader_epoch: int | None) -> None:
-        """Another broker leads the partition at this epoch, or none does: its state goes. Old news are ignored.
+        """Another broker leads the partition at this epoch, or none does: its state is dropped. Old news are ignored.
 
-        None: another broker may lead it, and the image does not say so yet. The state goes as well, because a repeated
-        batch that finds an old marker is written twice. `lead` may come with the same epoch again.
+        None: another broker may lead the partition, and the image does not show that yet. The state is dropped as well,
+        because a repeated batch that finds an old marker is written twice. `lead` may come with the same epoch again.
         """
         if leader_epoch is None:
             self._epochs.pop(partition, None)
@@ -344,7 +345,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
             self._unload(partition)
 
     def unload(self) -> None:
-        """The topic is gone. If there will be another of its name, its epochs begin anew."""
+        """The topic is deleted. A later topic of its name begins with new epochs."""
         self._epochs.clear()
         for partition in self.shards.hosted_partitions():
             self._unload(partition)
@@ -353,12 +354,12 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         if loaded is Loaded.ALL:
             self._perform(self.shards.finish_loading(partition, self._clock.now_ms()))
         elif loaded is Loaded.FAILED:
-            # Its groups or transactions stay unavailable: to go on without their state would lose offsets, or tear
+            # Its groups or transactions stay unavailable: to continue without their state would lose offsets, or tear
             # transactions.
             self._unload(partition)
 
     def _unload(self, partition: int) -> None:
-        """The partition is gone at once. Parked requests are answered in slices, if there are many."""
+        """The partition is gone at once. Many parked requests are answered in slices."""
         if self.shards.find(partition) is None:
             return
         self._unload_count += 1
@@ -386,7 +387,7 @@ class CoordinatorRuntime(Generic[ShardType, OutcomeType, KeyType, SettingsType])
         return build_batch(records), NO_PRODUCER_ID
 
     def _follow(self, outcome: OutcomeType) -> None:
-        """What was decided is durable."""
+        """Called when a decision is durable."""
         if len(outcome.replies) > _REPLIES_PER_TURN:
             self._begin(_release_some_at_a_time(outcome.replies))
             return

@@ -1,4 +1,4 @@
-"""The timers a coordinator asks for, on the event loop."""
+"""The timers of a coordinator, on the event loop."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from penstock.coordinators.outcome import TimerChange, TimerKey
 Key = TypeVar("Key", bound=TimerKey)
 
 
-# A loop may be this much early, because it counts milliseconds.
+# The loop may be this much early, because it counts milliseconds.
 _EARLY_SECONDS = 0.001
-# The loop is asked for no more than this at a time. So a timer that comes nearer is mostly put off, too: each new
-# member of a group has five minutes until its first generation begins, and its session timeout from then on.
+# A timer of the loop is no longer than this. So a timer that comes nearer can mostly be postponed, too: each new member
+# of a group has five minutes until its first generation begins, and its session timeout from then on.
 _LONGEST_WAIT_SECONDS = 30.0
-# To take a member out of its group takes some 40 us, and more where it changes the group.
+# The removal of a member from its group takes some 40 us, and more where it changes the group.
 _DROPPED_PER_TURN = 50
 
 
 class _Timer(Generic[Key]):
-    """One timer of the loop. `deadline` may be later than it: then the loop is asked again when the timer is due."""
+    """One timer of the loop. `deadline` may be later: then the loop gets a new timer when this timer is due."""
 
     __slots__ = ("arrival", "deadline", "due", "handle")
 
@@ -30,12 +30,13 @@ class _Timer(Generic[Key]):
         self.deadline = deadline
         self.due = due
         self.handle = handle
-        self.arrival: Arrival[Key] | None = None  # of the newcomer that is waited for, if it is one
+        # The newest newcomer whose arrival is awaited, if the key is a newcomer.
+        self.arrival: Arrival[Key] | None = None
 
 
 class CoordinatorTimers(Generic[Key]):
-    """Most timers are sessions, which each heartbeat and each generation put off. To put a timer off costs 0.3 us,
-    since the loop is not told. Tried: a new timer of the loop each time (1.5 us). Bench: rebalance.
+    """Most timers are sessions, which each heartbeat and each generation postpones. To postpone a timer costs 0.3 us,
+    since the loop is not involved. Tried: a new timer of the loop each time (1.5 us). Bench: rebalance.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class CoordinatorTimers(Generic[Key]):
             if newcomer is not None:
                 timer.arrival = self.newcomers.add(key, newcomer)
         if self.newcomers.are_too_many and not self._is_making_room:
-            # In a turn of its own: whoever has to go may be in the group that is being changed.
+            # In a turn of its own: the newcomer to drop may be in the group that is being changed.
             self._is_making_room = True
             loop.call_soon(self._make_room)
 
@@ -113,8 +114,8 @@ class CoordinatorTimers(Generic[Key]):
             asyncio.get_running_loop().call_soon(self._make_room)
 
     def forget(self, partition: int) -> list[asyncio.TimerHandle]:
-        """No timer of the partition fires any more. Their handles, to be cancelled at leisure: new timers of the same
-        keys are others.
+        """No timer of the partition fires any more. Returns their handles, to be cancelled at leisure: new timers of
+        the same keys are others.
         """
         timers = self._timers.pop(partition, {})
         forgotten = []

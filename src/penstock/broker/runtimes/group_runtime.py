@@ -1,5 +1,5 @@
-"""Runs the group coordinator (`coordinator_runtime` says how). What is its own: offsets that count only when a
-transaction commits, the topics that exist, expiry, and figures.
+"""Runs the group coordinator (`coordinator_runtime` explains how). Its own parts: offsets that count only when a
+transaction commits, the existing topics, expiry, and figures.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from penstock.protocol.records import EncodedRecords, Record, build_batch, build
 
 _CROWD = "members that joined and were not heard of again make room for others: too many clients join and do not stay"
 
-_OFFSET_KEY = b"\0\1"  # the version that keys of committed offsets begin with
+_OFFSET_KEY = b"\0\1"  # the version at the begin of the keys of committed offsets
 
 
 class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupSettings]):
@@ -58,7 +58,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
 
     @property
     def newcomers(self) -> Newcomers[TimerKey]:
-        """Members that joined and were not heard of again so far."""
+        """Members that joined and have sent nothing since."""
         return self._timers.newcomers
 
     # -------------------------------------------------------------------------------------------- figures
@@ -87,10 +87,10 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
     # -------------------------------------------------------------------------------------------- clients that go
 
     def _drop(self, key: TimerKey, newcomer: Newcomer) -> None:
-        """A member that was not heard of again makes room for others: what its timer would do is done now."""
+        """A member that has sent nothing since makes room for others: the action of its timer happens now."""
         self.metrics.pending_joins_dropped += 1
         outcome = self.shards.on_timer(key, self._clock.now_ms())
-        outcome.notices.clear()  # they would say that the session is over
+        outcome.notices.clear()  # the notices would say that the session is over
         outcome.tell_operator(
             logging.WARNING, _CROWD, client=shorten(newcomer.client), group=shorten(newcomer.group_id)
         )
@@ -108,7 +108,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         producer = outcome.producer
         if producer is None:
             return super()._batch(outcome, records)
-        # Sequence 0 in every batch, as Kafka writes it: nobody retries these, so nobody compares them.
+        # Sequence 0 in every batch, as Kafka writes it: these batches are never retried, so sequences are not compared.
         if isinstance(records, EncodedRecords):
             batch = build_encoded_batch(records, **producer._asdict(), base_sequence=0, is_transactional=True)
         else:
@@ -116,7 +116,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         return batch, producer.producer_id
 
     def end_transaction(self, partition: int, producer_id: int, is_committed: bool) -> None:
-        """The log of `partition` has a marker: offsets that waited for it count from now on, or never."""
+        """The log of `partition` has a marker: offsets that waited for the marker count from now on, or never."""
         self.coordinator.replay_transaction_end(partition, producer_id, is_committed)
 
     # -------------------------------------------------------------------------------------------- upkeep
@@ -132,7 +132,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
     def _expire_offsets(self) -> Work[None]:
         shards = [(partition, self.shards.hosted(partition)) for partition in self.shards.active_partitions()]
         for partition, shard in shards:
-            # Of groups without offsets, too: they may go.
+            # Also of groups without offsets: they may expire.
             offsets = ((group_id, list(shard.offsets.of_group(group_id))) for group_id in list(shard.groups))
             for candidates in _some_at_a_time(offsets):
                 if candidates and self._is_still(partition, shard):
@@ -141,8 +141,8 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
                 yield
 
     def remove_topics(self, topics: Sequence[DeletedTopic]) -> None:
-        """Goes on behind the scenes if there is much to look at. Nobody waits for it: offsets of a topic that is gone
-        are of no use.
+        """Goes on in the background if there is much to check. No request waits for it: offsets of a deleted topic are
+        of no use.
         """
         topic_ids = {topic.name: topic.topic_id for topic in topics}
         removals = [
@@ -174,10 +174,11 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
                 self._begin(wait_for(removing))
 
     def _remove_strangers(self, partition: int, shard: GroupShard, end_offset: int) -> Work[None]:
-        """Offsets of topics that were deleted while the partition had no coordinator, or one that did not come to it.
+        """Removes offsets of topics that were deleted while the partition had no coordinator, or a coordinator that did
+        not remove them.
 
-        A broker that takes a partition over has a newer image than its former leader had, so a topic that it does not
-        know is one that is gone.
+        A broker that takes over a partition has a newer image than its former leader had, so a topic that the broker
+        does not know is deleted.
         """
         offsets = (
             (group_id, [each for each in shard.offsets.partitions_of(group_id) if self._is_strange(each)])
@@ -198,7 +199,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
         return self.shards.is_active(partition) and self.shards.hosted(partition) is shard
 
     def _clean_up(self, outcome: GroupOutcome) -> int:
-        """How many offsets are gone: all of those asked for, unless the log took only some of the tombstones."""
+        """The number of deleted offsets: all requested offsets, unless the log took only some of the tombstones."""
         count = _count_offsets(outcome)
         self._perform(outcome)
         return count - _count_offsets(outcome)
@@ -207,7 +208,7 @@ class GroupRuntime(CoordinatorRuntime[GroupShard, GroupOutcome, TimerKey, GroupS
 def _some_at_a_time(
     groups: Iterable[tuple[str, list[TopicPartition]]],
 ) -> Iterator[list[tuple[str, Sequence[TopicPartition]]]]:
-    """Groups with their offsets, as many as one turn is enough for; often nothing, so that others have their turns."""
+    """Groups with their offsets, as many as one turn can handle; often nothing, so that other work gets its turns."""
     gathered: list[tuple[str, Sequence[TopicPartition]]] = []
     size = 0
     for group_id, partitions in groups:
@@ -222,5 +223,5 @@ def _some_at_a_time(
 
 
 def _count_offsets(outcome: GroupOutcome) -> int:
-    """Tombstones of offsets; a clean-up may write those of groups, too."""
+    """Counts the tombstones of offsets; a clean-up may write those of groups, too."""
     return sum(record.key.startswith(_OFFSET_KEY) for record in outcome.records)

@@ -1,7 +1,7 @@
-"""Markers on their way to other brokers: WriteTxnMarkers, one request at a time to each broker.
+"""Sends markers to other brokers: WriteTxnMarkers, one request at a time to each broker.
 
-What is to be sent while a request is under way waits and goes with the next one, so a slow broker gets few requests
-with many markers. Answers are handed on as they are; who asked decides what to try again.
+Markers that come during a request wait and go with the next request, so a slow broker gets few requests with many
+markers. Answers are passed on unchanged; the caller decides about retries.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple
 
-from penstock.broker.peers.asking import Ask, PeerUnavailableError
+from penstock.broker.peers.peer_requests import Ask, PeerUnavailableError
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.write_txn_markers import (
@@ -23,7 +23,7 @@ from penstock.transactions.outcome import Markers
 
 # Some 60 ms of the other broker's time, in slices.
 _PARTITIONS_PER_REQUEST = 1_000
-# The other broker waits for its replicas for up to 1 s. One that is silent for longer hangs, or is gone.
+# The other broker waits for its replicas for up to 1 s. A broker that is silent for longer hangs, or is gone.
 _TIMEOUT_SECONDS = 5.0
 _CHANNEL = "markers"
 
@@ -32,7 +32,7 @@ Errors = Mapping[TopicPartition, ErrorCode]
 
 class Sent(NamedTuple):
     markers: Markers
-    retry_ms: int  # the pause before another attempt
+    failures: int  # consecutive failed attempts
 
 
 class RemoteMarkers:
@@ -43,14 +43,14 @@ class RemoteMarkers:
         answered: Callable[[Sent, Errors], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """`answered` hears the error of each partition; a partition that is not among them was not answered. `failed`
-        hears of what nobody foresaw, which counts as no answer.
+        """`answered` gets the error of each partition; a partition that is missing there was not answered. `failed`
+        gets unforeseen errors, which count as no answer.
         """
         self._ask = ask
         self._begin = begin
         self._answered = answered
         self._failed = failed
-        self._queues: dict[int, deque[Sent]] = {}  # by broker; there while something is on its way
+        self._queues: dict[int, deque[Sent]] = {}  # by broker; present while a marker is on its way
         self._under_way: dict[int, list[Sent]] = {}
 
     @property
@@ -99,7 +99,7 @@ class RemoteMarkers:
             return {}
 
     def forget(self, state_partition: int) -> None:
-        """What is under way stays under way: its answer says nothing that anybody wants to hear."""
+        """Requests in flight go on: nobody uses their answers."""
         for queue in self._queues.values():
             kept = [sent for sent in queue if sent.markers.state_partition != state_partition]
             queue.clear()

@@ -1,4 +1,4 @@
-"""A request's claim on a reply of a coordinator, which may come at once or much later."""
+"""A request's claim to a reply of a coordinator, which may come at once or much later."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AnswerType = TypeVar("AnswerType")
 
 
 class Ticket(Generic[ResultType]):
-    """A coordinator's token (`coordinators.outcome.Token`) that a coroutine can wait for."""
+    """A coordinator's token (`coordinators.outcome.Token`) that a coroutine can await."""
 
     __slots__ = ("_future", "result")
 
@@ -34,8 +34,8 @@ class Ticket(Generic[ResultType]):
 def answer_with(
     show: Callable[[ResultType], AnswerType], ticket: Ticket[ResultType]
 ) -> AnswerType | Awaitable[AnswerType]:
-    """The answer to a request: now if the reply is there already, which saves a task and a turn of the loop (8 us of a
-    heartbeat's 20). Bench: rebalance.
+    """The answer to a request: at once if the reply exists already, which saves a task and a turn of the loop (8 us of
+    a heartbeat's 20). Bench: rebalance.
     """
     result = ticket.result
     return _answer_later(show, ticket) if result is None else show(result)

@@ -1,7 +1,7 @@
-"""Writes the markers that end transactions into the partitions that took part, as far as this broker leads them.
+"""Writes the markers that end transactions into their partitions, as far as this broker leads them.
 
-A marker that cannot be written now is not an error: the decision stands in `__transaction_state`, and the runtime
-tries again until the partition has it. A partition that is gone needs none.
+A marker that cannot be written now is not an error: `__transaction_state` has the decision, and the runtime tries again
+until the partition has the marker. A deleted partition needs none.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from penstock.broker.partitions.durability_wait import Appended
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.partitions.settling import Appended
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.core.clock import Clock
 from penstock.core.internal_topics import CONSUMER_OFFSETS
 from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.time.backoff import Chance
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.in_sync import is_below_minimum
@@ -23,15 +24,16 @@ from penstock.transactions.outcome import Markers
 
 logger = logging.getLogger("penstock.broker.transactions")
 
-# The log knows a later owner of the transactional id: that one's marker has ended the transaction already.
+# The log knows a later owner of the transactional id: that owner's marker has ended the transaction already.
 _OVERTAKEN = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
 class Leaders(NamedTuple):
-    """Who leads what, as the image has it."""
+    """The leaders of partitions, by the image."""
 
-    node_id: int  # of this broker
-    find: Callable[[TopicPartition], int | None]  # NO_LEADER for a partition without; None for one that is gone
+    node_id: int  # the id of this broker
+    # NO_LEADER for a partition without a leader; None for a deleted partition.
+    find: Callable[[TopicPartition], int | None]
 
 
 class Marker(NamedTuple):
@@ -44,20 +46,24 @@ class Marker(NamedTuple):
 
 class WrittenMarkers(NamedTuple):
     done: list[TopicPartition]
-    left: list[TopicPartition]  # to be tried again
-    to_settle: list[Appended]  # of those done: count only when they are on disk and replicated
+    left: list[TopicPartition]  # to try again
+    to_settle: list[Appended]  # written markers that count only when they are on disk and replicated
 
 
 class MarkerWriter:
-    def __init__(self, partitions: Partitions, leaders: Leaders, groups: GroupRuntime, clock: Clock) -> None:
+    def __init__(
+        self, partitions: Partitions, leaders: Leaders, groups: GroupRuntime, clock: Clock, chance: Chance
+    ) -> None:
+        """`chance` is for the pauses before a marker is tried again."""
         self.leaders = leaders
+        self.chance = chance
         self._partitions = partitions
         self._groups = groups
         self._clock = clock
         self.limited_log = RateLimitedLog(logger, Limiter(), clock.monotonic_ms)
 
     def write(self, markers: Markers) -> WrittenMarkers:
-        """To as many of the partitions as will take it."""
+        """Writes to as many of the partitions as will take the marker."""
         written = WrittenMarkers([], [], [])
         marker = Marker(
             markers.producer_id,
@@ -79,7 +85,7 @@ class MarkerWriter:
         return written
 
     def append(self, topic_partition: TopicPartition, marker: Marker) -> Appended | None:
-        """One marker into one partition; where it is, if it has to be settled before it counts."""
+        """Writes one marker into one partition; returns the append, if it has to be settled before it counts."""
         leader = self.leaders.find(topic_partition)
         if leader is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -90,7 +96,7 @@ class MarkerWriter:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         holds_offsets = topic_partition.topic == CONSUMER_OFFSETS
         if holds_offsets and self._groups.shards.refusal(topic_partition.partition):
-            # A marker behind the part that is being loaded would be missed, and its offsets would wait for ever.
+            # A load would miss a marker behind the part that it has read, and the marker's offsets would wait for ever.
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         state, settings = partition.state, partition.log.settings
         if is_below_minimum(len(state.isr), settings.min_insync_replicas, len(state.replicas)):
@@ -101,11 +107,11 @@ class MarkerWriter:
         return None if partition.log.is_settled() else Appended.now(partition)
 
     def is_settled(self, topic_partition: TopicPartition, error: ErrorCode, markers: Markers) -> bool:
-        """Whether no marker has to be tried again there, whichever broker has said so. Every other error passes: then
-        the partition's leader is looked up again.
+        """Whether no marker has to be tried again there, whichever broker sent the error. Every other error passes:
+        then the partition's leader is looked up again.
         """
         if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            return self.leaders.find(topic_partition) is None  # the other broker may not have heard of it yet
+            return self.leaders.find(topic_partition) is None  # the other broker may not know the partition yet
         if error in _OVERTAKEN:
             fields = {"partition": topic_partition, "transactional_id": markers.transactional_id, "error": error.name}
             self.limited_log.once_per(

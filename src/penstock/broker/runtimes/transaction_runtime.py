@@ -1,12 +1,12 @@
-"""Runs the transaction coordinator (`coordinator_runtime` says how). What is its own: the markers that follow from a
-decision once the decision is durable, and the expiry of transactional ids.
+"""Runs the transaction coordinator (`coordinator_runtime` explains how). Its own parts: the markers that follow from a
+durable decision, and the expiry of transactional ids.
 """
 
 from __future__ import annotations
 
 from penstock.broker.partitions.flusher import Flusher
 from penstock.broker.partitions.partitions import Partitions
-from penstock.broker.peers.asking import Ask, no_peers
+from penstock.broker.peers.peer_requests import Ask, no_peers
 from penstock.broker.runtimes.coordinator_log import CoordinatorLog
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime
 from penstock.broker.runtimes.marker_delivery import MarkerDelivery
@@ -19,7 +19,8 @@ from penstock.transactions.outcome import Markers, TimerKey, TransactionOutcome
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.shard import TransactionShard
 
-# Kafka waits as long as the transaction may take. This is the producers' default for that, and for how long they wait.
+# Kafka waits for as long as the transaction may take. This is the producers' default for that time, and for their own
+# wait.
 _REPLY_TIMEOUT_MS = 60_000
 
 
@@ -61,7 +62,7 @@ class TransactionRuntime(CoordinatorRuntime[TransactionShard, TransactionOutcome
         return shard is not None and shard.coordinator_epoch == markers.coordinator_epoch
 
     async def expire(self) -> None:
-        """Forgets transactional ids that nobody has used for long."""
+        """Removes transactional ids that have been unused for long."""
         await self._slices.run(self._expire())
 
     def _expire(self) -> Work[None]:

@@ -1,1 +1,1 @@
-"""Records of topics that ask for it are checked against a schema registry before they are appended."""
+"""Checks records against a schema registry before the append, for topics whose configuration asks for the check."""

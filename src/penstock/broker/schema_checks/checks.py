@@ -1,19 +1,19 @@
-"""Batches for topics that ask for it, checked before they are appended.
+"""Checks the schemas of batches before the append, for topics that ask for the check.
 
 Rules:
 - No record of such a topic is appended unchecked: without a registry, or while none answers, producers get
-  NOT_ENOUGH_REPLICAS. Of all codes it is the one that makes every producer send the same batch again later, without
-  looking for another leader, and sure that nothing was written (Java: a RetriableException that is no
+  NOT_ENOUGH_REPLICAS. Of all codes only this code makes every producer send the same batch again later, without a
+  search for another leader, and sure that nothing was written (Java: a RetriableException that is no
   InvalidMetadataException; librdkafka: retry, not persisted). After REQUEST_TIMED_OUT librdkafka takes the batch for
   one that may have been written.
 - Where everything is known, small batches are checked in the turn of their request. Other batches are opened in a
-  thread of their own, and the registry is asked in others: a registry that hangs takes those, and nothing else.
-- A request waits for its check before the next one of its connection is looked at, so batches of one producer keep
-  their order.
-- A verdict is about one batch of a partition. A request that names such a partition twice is refused there, so that
-  no batch is appended under the verdict of another.
-- After a registry has not answered, nobody asks for a moment: whoever waits for it holds up the other topics of the
-  same connection.
+  thread of their own, and other threads ask the registry: a registry that hangs takes those threads, and nothing else.
+- A request waits for its check before the broker handles the next request of its connection, so batches of one producer
+  keep their order.
+- A verdict concerns one batch of a partition. A request that names such a partition twice is refused there, so that no
+  batch is appended under the verdict of another.
+- After a registry has not answered, no check asks for a moment: a waiting check holds up the other topics of the same
+  connection.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ import dataclasses
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+from penstock.broker.schema_checks.verdicts import Asked, BadSchemasError, Verdicts
 from penstock.core.clock import Clock
 from penstock.core.config.sections import SchemaRegistrySection
 from penstock.core.daemon_threads import DaemonThreads
-from penstock.core.log_settings import LogSettings
 from penstock.core.logs import Limiter, RateLimitedLog
 from penstock.core.metrics.schema_counters import SchemaCheckMetrics
-from penstock.core.types import Buffer, TopicPartition
 from penstock.log.append.validation import BatchRules, check_batch
 from penstock.log.state.origin import Origin
 from penstock.protocol.compression import Codec
 from penstock.protocol.errors import ApiError, ErrorCode
 
-if TYPE_CHECKING:  # a broker without such topics does without
-    from penstock.broker.schema_checks.judging import Judge
+if TYPE_CHECKING:  # a broker without such topics does not load these
+    from penstock.broker.schema_checks.batch_judge import Judge
     from penstock.broker.schema_checks.payloads import Claims
     from penstock.client.registry import RegistrySettings
 
@@ -46,34 +45,18 @@ logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-# An error, or None for a batch that may be appended.
-Verdicts = dict[TopicPartition, ApiError | None]
-
-# To open so much takes less than a millisecond.
+# The size of a batch that takes less than a millisecond to open.
 _SMALL_BYTES = 16 * 1024
 _SMALL_RECORDS = 100
 _READERS = 1
 _ASKERS = 4
-# Batches that wait for a thread, or for what their thread does.
+# The number of batches that wait for a thread, or for the work of their thread.
 _MOST_WAITING = 64
-# A registry answers in milliseconds; one that has to ask its leader, within a second.
+# A registry answers in milliseconds; a registry that has to ask its leader, within a second.
 _QUESTION_S = 3.0
-# For all questions about a batch. Producers wait for 30 s before they take a broker for dead.
+# The time for all questions about a batch. Producers wait for 30 s before they take a broker for dead.
 _PATIENCE_S = 10.0
 _SILENCE_MS = 1_000
-
-
-class Asked(NamedTuple):
-    topic_partition: TopicPartition
-    settings: LogSettings
-    batch: Buffer
-
-
-class BadSchemasError(ApiError):
-    """Records are refused because of their schemas."""
-
-    def __init__(self, errors: list[tuple[int, str]]) -> None:
-        super().__init__(ErrorCode.INVALID_RECORD, f"{len(errors)} records were refused: {errors[0][1]}", errors)
 
 
 class SchemaChecks:
@@ -115,14 +98,14 @@ class SchemaChecks:
     # ------------------------------------------------------------------------------------ in the turn of the request
 
     def _check_now(self, asked: Asked) -> bool:
-        """Whether the batch may be appended; False where that is not known yet. Raises ApiError."""
-        # In Kafka's order: what the log would refuse anyway is refused as the log does.
+        """Whether the batch may be appended; False where the schemas are not known yet. Raises ApiError."""
+        # In Kafka's order: where the log would refuse the batch anyway, the log's error comes first.
         header = check_batch(asked.batch, BatchRules.of(asked.settings), Origin.CLIENT, self._clock.now_ms())
         judge = self._find_judge()
         is_small = len(asked.batch) <= _SMALL_BYTES and header.record_count <= _SMALL_RECORDS
         if not is_small or header.compression != Codec.NONE:
             return False
-        from penstock.broker.schema_checks.judging import MustAskError
+        from penstock.broker.schema_checks.batch_judge import MustAskError
 
         try:
             self._raise_bad(judge.find_bad(_read(asked), may_ask=False))
@@ -158,14 +141,14 @@ class SchemaChecks:
         return verdicts
 
     async def _check_slowly(self, asked: Asked) -> ApiError | None:
-        from penstock.broker.schema_checks.judging import MustAskError
+        from penstock.broker.schema_checks.batch_judge import MustAskError
 
         judge = self._find_judge()
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 claims = await self._run(self._readers, lambda: _read(asked))
                 try:
-                    # On the reader's thread, too: a batch may have ten thousands of records.
+                    # On the reader's thread, too: a batch may have tens of thousands of records.
                     bad = await self._run(self._readers, lambda: judge.find_bad(claims, may_ask=False))
                 except MustAskError:
                     bad = await self._ask(judge, claims)
@@ -177,7 +160,7 @@ class SchemaChecks:
         return None
 
     async def _ask(self, judge: Judge, claims: Claims) -> list[tuple[int, str]]:
-        from penstock.broker.schema_checks.judging import SilentRegistryError, TooManyQuestionsError
+        from penstock.broker.schema_checks.batch_judge import SilentRegistryError, TooManyQuestionsError
         from penstock.client.registry import RegistryClientError
 
         try:
@@ -190,8 +173,10 @@ class SchemaChecks:
             raise self._not_now(str(error), "the schema registry gives no answer") from None
 
     def _find_bad(self, judge: Judge, claims: Claims) -> list[tuple[int, str]]:
-        """On a thread: those that have waited for it while the registry did not answer do not ask again."""
-        from penstock.broker.schema_checks.judging import SilentRegistryError
+        """Runs on a thread: batches that have waited for the thread while the registry did not answer do not ask
+        again.
+        """
+        from penstock.broker.schema_checks.batch_judge import SilentRegistryError
         from penstock.client.registry import RegistryClientError
 
         if self._clock.monotonic_ms() < self._silent_until_ms:
@@ -228,10 +213,10 @@ def _read(asked: Asked) -> Claims:
 
 
 def _new_judge(settings: RegistrySettings) -> Judge:
-    from penstock.broker.schema_checks.judging import Judge
+    from penstock.broker.schema_checks.batch_judge import Judge
     from penstock.client.registry import RegistryClient
     from penstock.client.registry.transport import RegistryTransport
-    from penstock.client.retrying import RetryPolicy
+    from penstock.client.retries import RetryPolicy
 
     # Producers try again themselves.
     once = RetryPolicy(patience_s=0, first_pause_s=0, longest_pause_s=0)

@@ -1,7 +1,7 @@
-"""Which schemas the records of a batch say they were written with. Opens the batch, and decides nothing about schemas.
+"""Reads the schemas that the records of a batch name. Opens the batch, and decides nothing about schemas.
 
-A key or a value that is null passes. Anything else names a schema: by its id in front of the payload, or by the header
-`__key_schema_id` or `__value_schema_id`, which counts first (`serdes.framing`).
+A key or a value that is null passes. All others name a schema: by its id in front of the payload, or by the header
+`__key_schema_id` or `__value_schema_id`, which has precedence (`serdes.framing`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from penstock.serdes.errors import FramingError
 from penstock.serdes.framing import Frame, read_frame
 from penstock.serdes.subjects import Strategy, strategy_named
 
-# Of one batch, uncompressed. Producers fill a batch with less than a megabyte before they compress it.
+# The limit for one batch, uncompressed. Producers fill a batch with less than a megabyte before they compress it.
 MOST_BYTES = 32 * 1024 * 1024
-# What is remembered of a batch takes some 100 bytes a record while the registry is asked.
+# The kept data of a batch take some 100 bytes per record during the question to the registry.
 _MOST_RECORDS = 100_000
 _MOST_SCHEMAS = 1_000
-# Behind the id, where Protobuf says which message of a file it is. Nobody nests as deep as this allows.
+# The bytes behind the id, where Protobuf names a message of a file. No real file nests as deep as this allows.
 _HEAD_BYTES = 32
-# In the answer to the client.
+# The number of bad records in the answer to the client.
 _MOST_ERRORS = 1_000
 
 SchemaName = int | str  # an id, or a guid
 
 
 class Side(NamedTuple):
-    """Keys or values of one topic, and how the subject of their schemas is found."""
+    """Keys or values of one topic, and the strategy for the subject of their schemas."""
 
     topic: str
     is_key: bool
@@ -42,15 +42,15 @@ class Side(NamedTuple):
         return "key" if self.is_key else "value"
 
 
-class Place(NamedTuple):
+class PayloadHead(NamedTuple):
     record: int  # in the batch
     head: bytes  # of the payload, where the strategy asks for the record's name
 
 
 class Claims(NamedTuple):
-    """What a batch says about its schemas, and what is wrong with records that say nothing."""
+    """The schemas that a batch names, and the errors of records that name none."""
 
-    by_schema: dict[tuple[Side, SchemaName], list[Place]]
+    by_schema: dict[tuple[Side, SchemaName], list[PayloadHead]]
     errors: list[tuple[int, str]]
 
 
@@ -88,7 +88,7 @@ def _note(claims: Claims, side: Side, number: int, record: Record) -> None:
     if len(claims.by_schema) >= _MOST_SCHEMAS and (side, name) not in claims.by_schema:
         note_error(claims.errors, number, f"the batch names more than {_MOST_SCHEMAS} schemas")
         return
-    place = Place(number, _head(frame) if side.strategy.needs_record else b"")
+    place = PayloadHead(number, _head(frame) if side.strategy.needs_record else b"")
     claims.by_schema.setdefault((side, name), []).append(place)
 
 

@@ -1,1 +1,1 @@
-"""What the broker does by the clock: retention, checkpoints, compaction."""
+"""Periodic work of the broker: retention, checkpoints, compaction."""

@@ -1,7 +1,7 @@
-"""One cleaning under way, wherever it runs: in the cleaner's own process, or in slices in a thread of the broker's.
+"""One running cleaning: in the cleaner's own process, or in slices in a thread of the broker.
 
-Both run the same steps (`Cleaning.steps`) on files alone. The process is the rule: it has a processor of its own and is
-nice about it. The thread is for disks that exist in this process only (tests, the simulation), and for programs whose
+Both run the same steps (`Cleaning.steps`) on files alone. The process is the rule: it has a processor of its own and a
+low priority. The thread is for disks that exist in this process only (tests, the simulation), and for programs whose
 interpreter cannot be started a second time.
 """
 
@@ -22,12 +22,12 @@ from penstock.broker.upkeep.compaction_pacing import (
 )
 from penstock.core.metrics.counters import CleanerMetrics
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import Cleaning, CleaningOutcome
+from penstock.log.compaction.log_cleaner import Cleaning, CleaningOutcome
 from penstock.log.compaction.worker.process import CleanerProcess
 
 Result = TypeVar("Result")
 
-# How long the thread waits for the process at a time: how long a cleaning goes on that nobody wants any more.
+# The longest wait of the thread for the process at a time: an unwanted cleaning goes on for this long.
 _WAIT_SECONDS = 0.1
 
 
@@ -44,12 +44,12 @@ class CleanerThread:
         self._executor.submit(work)
 
     def close(self) -> None:
-        """After what was begun."""
+        """Ends after the work that has begun."""
         self._executor.shutdown(wait=True)
 
 
 class Circumstances(NamedTuple):
-    """What a run looks at again and again."""
+    """The conditions that a run checks again and again."""
 
     is_wanted: Callable[[], bool]  # False: the broker stops, or the log is gone
     bytes_per_second: Callable[[], float]  # log.cleaner.io.max.bytes.per.second
@@ -59,10 +59,12 @@ class CleaningRun(Protocol):
     outcome: CleaningOutcome | None  # once it is complete
 
     async def next_replacement(self) -> Replacement | None:
-        """None when there is no more, or the run is not wanted any more. The next call says that it is in place."""
+        """None when there is no more, or the run is not wanted any more. The next call means that the replacement is in
+        place.
+        """
 
     async def close(self) -> bool:
-        """Whether it is certain that nothing is written any more."""
+        """Returns whether it is certain that nothing is written any more."""
 
 
 class ProcessRun:
@@ -97,12 +99,12 @@ class ProcessRun:
             self._has_begun = True
 
     async def close(self) -> bool:
-        """The process stays for the next cleaning when this one is complete."""
+        """The process stays for the next cleaning when this cleaning is complete."""
         return self.outcome is not None or await self._thread.run(self._process.end)
 
 
 class Slicing:
-    """What slices have in common, from one cleaning to the next."""
+    """The state that slices share, from one cleaning to the next."""
 
     def __init__(self, stopwatch: Stopwatch, metrics: CleanerMetrics) -> None:
         self.stopwatch = stopwatch
@@ -154,8 +156,8 @@ class _Progress(NamedTuple):
 
 
 def _run_slice(steps: Iterator[int | Replacement], stopwatch: Stopwatch) -> _Progress:
-    """A slice is measured by what it takes of a processor: the loop keeps nothing from a thread that waits for its
-    turn, and a busy one would otherwise use up every slice with its own work.
+    """A slice is measured by its processor time: the loop keeps nothing from a thread that waits for its turn, and a
+    busy loop would otherwise use up every slice with its own work.
     """
     started, used_before = stopwatch.passed(), stopwatch.used()
     size = 0
@@ -173,13 +175,13 @@ def _run_slice(steps: Iterator[int | Replacement], stopwatch: Stopwatch) -> _Pro
 
 
 class _LoopLoad:
-    """How busy the loop is, from 0 to 1: by the processor's account of its thread, and by how late it wakes us. The
-    first misses a loop that other processes keep from running, the second one with many small things to do.
+    """The load of the loop, from 0 to 1: by the processor time of its thread, and by the lateness of its timers. The
+    first misses a loop that other processes keep from running, the second a loop with many small tasks.
     """
 
     def __init__(self, stopwatch: Stopwatch) -> None:
         self._stopwatch = stopwatch
-        self.busy = 1.0  # until something is known
+        self.busy = 1.0  # until a measurement exists
         self._wall = self._used = 0.0
 
     async def rest(self, seconds: float) -> None:

@@ -1,8 +1,8 @@
 """Compaction at run time: picks the dirtiest log, has it cleaned, puts the results in place.
 
 The cleaning reads sealed segments and writes new files, in a process of its own (`cleaning_runs`); it shares nothing
-with the loop. The log itself changes on the loop only, in the one turn in which a cleaned segment takes the place of
-the old ones (0.2 ms for a few segments).
+with the loop. The log itself changes on the loop only, in the one turn in which a cleaned segment replaces the old
+segments (0.2 ms for a few segments).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from penstock.core.config.sections import CleanerSection
 from penstock.core.metrics.counters import CleanerMetrics
 from penstock.core.types import TopicPartition
 from penstock.log.compaction.cleaned_segment import Replacement, remove_leftovers
-from penstock.log.compaction.cleaning import CleanerLimits, Cleaning, CleaningOutcome
 from penstock.log.compaction.decisions import Dirt
+from penstock.log.compaction.log_cleaner import CleanerLimits, Cleaning, CleaningOutcome
 from penstock.log.compaction.worker.process import CleanerProcess, WorkerLostError, WorkerUnavailableError
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
@@ -39,10 +39,11 @@ from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger("penstock.broker.upkeep.compaction")
 
-# Logs looked at before other work gets a turn of the loop: about 1 ms.
+# The number of logs checked before other work gets a turn of the loop: about 1 ms.
 _LOGS_PER_TURN = 50
-# How long cleanings run in a thread when the process did not start. What was missing (memory, file descriptors) may be
-# there again by then; where the process never starts, this is one line in the log and one try in so long.
+# The time for which cleanings run in a thread when the process did not start. The missing resource (memory, file
+# descriptors) may be free again by then; where the process never starts, this is one log line and one attempt per
+# period.
 _WITHOUT_PROCESS_MS = 10 * 60 * 1000
 
 
@@ -75,15 +76,13 @@ class Compaction:
         self._is_stopping = is_stopping
         self._slicing = Slicing(stopwatch, metrics)
         self._process = process
-        self._process_after_ms = 0  # monotonic; cleanings before run in a thread
+        self._process_after_ms = 0  # monotonic; cleanings before that run in a thread
         self._retirement: asyncio.TimerHandle | None = None
         self._thread = CleanerThread()
         self.uncleanable: dict[TopicPartition, Uncleanable] = {}
 
     async def run(self) -> None:
-        """Clean whatever is worth it, the dirtiest first, until nothing is. A log whose disk refuses is left for the
-        next time.
-        """
+        """Cleans every log that is worth it, the dirtiest first. A log whose disk refuses is left for the next time."""
         if not self._settings().log_cleaner_enable:
             return
         refused: set[PartitionLog] = set()
@@ -99,7 +98,7 @@ class Compaction:
                 self._retire_process_later()
 
     async def stop(self) -> None:
-        """After `run`. The timer belongs to the loop, the wait for the process to a thread."""
+        """Call after `run`. The timer belongs to the loop, the wait for the process to a thread."""
         self._keep_process()
         await asyncio.to_thread(self.close)
 
@@ -109,7 +108,7 @@ class Compaction:
         self._thread.close()
 
     def uncleanable_logs(self) -> list[PartitionLog]:
-        """Without those that were deleted since."""
+        """Without the logs that were deleted since."""
         return [each.log for each in self.uncleanable.values() if each.log.offline_reason is None]
 
     def uncleanable_bytes(self, directory: Path) -> int:
@@ -147,12 +146,12 @@ class Compaction:
         if log.offline_reason is not None:
             return False
         marked = self.uncleanable.get(log.topic_partition)
-        return marked is None or marked.log is not log  # a topic made anew begins anew
+        return marked is None or marked.log is not log  # a recreated topic begins anew
 
     # -------------------------------------------------------------------------------------------- cleaning
 
     async def _clean(self, candidate: Candidate) -> bool:
-        """Whether it got on; False when there is no use in trying again at once."""
+        """Whether there was progress; False when an immediate retry is of no use."""
         log, dirt = candidate
         started_ms = self._clock.monotonic_ms()
         outcome: CleaningOutcome | None = None
@@ -187,12 +186,12 @@ class Compaction:
 
     def _give_up_for_good(self, log: PartitionLog, error: CorruptLogError) -> None:
         if log.compaction.was_cut:
-            return  # while it was read: what is missing was taken away on purpose
+            return  # during the read: the missing segments were removed on purpose
         self.uncleanable[log.topic_partition] = Uncleanable(log, str(error))
         logger.error("%s is not compacted any more: %s", log.topic_partition, error)
 
     async def _work(self, log: PartitionLog, cleaning: Cleaning) -> CleaningOutcome | None:
-        """None when the broker stops, or the log was cut or deleted meanwhile."""
+        """None when the broker stops, or the log was truncated or deleted meanwhile."""
         run = self._begin_run(log, cleaning)
         files = cleaning.request.files
         try:
@@ -204,7 +203,7 @@ class Compaction:
             return run.outcome
         finally:
             is_over = await run.close()
-            # An offline log is left as it is: its next start knows what half a replacement means.
+            # An offline log is left as it is: its next start can handle half a replacement.
             if run.outcome is None and is_over and log.offline_reason is None:
                 with contextlib.suppress(OSError):  # the next cleaning tries again
                     await self._thread.run(lambda: remove_leftovers(files, str(log.directory)))
@@ -222,7 +221,7 @@ class Compaction:
         try:
             await self._thread.run(lambda: replacement.commit(files))
         except OSError as error:
-            # Nobody knows whether the next start will complete it, so nothing may be changed before that.
+            # It is unknown whether the next start completes the replacement, so nothing may be changed before that.
             raise log.availability.fail("replacing compacted segments", error) from error
         log.compaction.replace_segments(replacement, self._clock.now_ms())
 
@@ -243,7 +242,7 @@ class Compaction:
         )
 
     async def _apply_retention(self, log: PartitionLog) -> bool:
-        """Retention kept away while the log was cleaned, so its turn comes right after."""
+        """Retention skipped the log during the cleaning, so its turn comes right after."""
         try:
             await apply_retention(log, self._clock.now_ms())
         except ApiError as error:

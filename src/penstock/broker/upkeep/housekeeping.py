@@ -1,4 +1,4 @@
-"""What a broker does by the clock: retention, checkpoints, delayed flushes, expiry."""
+"""Periodic chores of a broker: retention, checkpoints, delayed flushes, expiry."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger("penstock.broker.upkeep.housekeeping")
 
-# Partitions handled before other work gets a turn of the loop: about 1 ms.
+# The number of partitions handled before other work gets a turn of the loop: about 1 ms.
 _PARTITIONS_PER_TURN = 50
-# Logs whose offsets are taken before other work gets a turn: about 1 ms.
+# The number of logs whose offsets are read before other work gets a turn: about 1 ms.
 _LOGS_PER_TURN = 250
-# Files of deleted segments and topics wait for file.delete.delay.ms; this is how exactly.
+# Files of deleted segments and topics wait for file.delete.delay.ms; this is the precision of that wait.
 _FILE_REMOVAL_INTERVAL_MS = 5_000
-# A step of a removal takes about 5 ms. The rest after it leaves half of the disk's time to everybody else, and 1.5 GB
-# still go in a second, which is more than producers bring.
+# A step of a removal takes about 5 ms. The rest after it leaves half of the disk's time to other work, and 1.5 GB still
+# go in a second, which is more than producers bring.
 _REMOVAL_REST_MS = 5
 # At a gigabyte a second, the fastest that clients bring records, 200 MB wait for a disk: below every kernel's limit.
 _WRITE_BACK_INTERVAL_MS = 200
-# Kafka's number, which nobody can set there either.
+# Kafka's number, which is fixed there, too.
 _PRODUCER_EXPIRY_INTERVAL_MS = 600_000
-# How far the index files of a segment that is written to may be behind it: nobody but tools reads them.
+# The possible lag of the index files of a segment that is being written: only tools read them.
 _INDEX_INTERVAL_MS = 1_000
-# Logs whose fsyncs are begun in one turn of the loop: about 3 ms. They keep all threads of the flusher at work.
+# The number of logs whose fsyncs begin in one turn of the loop: about 3 ms. They keep all threads of the flusher busy.
 FLUSHED_PER_TURN = 32
 _MIN_FLUSH_INTERVAL_MS = 100
-# A sealed segment is synced soon after the roll, so that a crash has little to recover.
+# A sealed segment is synced soon after the roll, so that a crash leaves little to recover.
 _MAX_FLUSH_INTERVAL_MS = 1_000
 
 
@@ -55,7 +55,7 @@ class Housekeeping:
         self._broker = broker
         self._tasks: list[asyncio.Task[None]] = []
         self._write_back = WriteBack()
-        self._written_back = 0  # of the bytes received, when write-back was last begun
+        self._written_back = 0  # of the received bytes, at the begin of the last write-back
         self._stopping = asyncio.Event()
         config = broker.config
         self.compaction = Compaction(
@@ -69,8 +69,8 @@ class Housekeeping:
         )
         self.chores: tuple[Chore, ...] = (
             Chore("retention", lambda: broker.config.upkeep.log_retention_check_interval_ms, self._apply_retention),
-            # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes what has
-            # changed.
+            # Kafka writes high watermarks every 5 s and recovery points every 60 s; here one chore writes the changed
+            # offsets of both.
             Chore(
                 "checkpoints",
                 lambda: config.upkeep.replica_high_watermark_checkpoint_interval_ms,
@@ -101,7 +101,7 @@ class Housekeeping:
         self._tasks = [loop.create_task(self._repeat(chore), name=f"chore {chore.name}") for chore in self.chores]
 
     async def stop(self) -> None:
-        """A chore under way ends by itself: one that was cut off would leave its thread writing behind our back."""
+        """A running chore ends by itself: a cancelled chore would leave its thread writing behind our back."""
         self._stopping.set()
         await asyncio.gather(*self._tasks)
         await self.compaction.stop()
@@ -145,7 +145,7 @@ class Housekeeping:
                 await asyncio.sleep(0)
 
     async def _write_checkpoints(self) -> None:
-        """Logs that are offline keep their last offsets in the files, so every log is asked, not every partition."""
+        """Offline logs keep their last offsets in the files, so every log is asked, not every partition."""
         directories = self._broker.directories
         capture = CheckpointCapture()
         for count, log in enumerate(list(directories.logs.values()), start=1):
@@ -189,8 +189,8 @@ class Housekeeping:
             await asyncio.to_thread(start_write_back, ranges)
 
     async def _remove_files(self) -> None:
-        """A step in a thread, then a rest: the disk serves others in between. What is left when the broker stops goes
-        after the next start.
+        """Runs a step in a thread, then a rest: the disk serves others in between. Files that are left when the broker
+        stops are removed after the next start.
         """
         delayed_deletes = self._broker.directories.delayed_deletes
         removal = delayed_deletes.take_due(self._broker.clock.now_ms())
@@ -206,7 +206,7 @@ class Housekeeping:
     # -------------------------------------------------------------------------------------------- flush.ms
 
     def _flush_interval_ms(self) -> int:
-        """Half the shortest flush.ms in use, within reason."""
+        """Half the shortest flush.ms in use, within bounds."""
         shortest = min(
             (settings.flush_ms for settings in self._broker.partitions.settings_in_use), default=_MAX_FLUSH_INTERVAL_MS
         )

@@ -1,6 +1,6 @@
 """Retention of one log at run time, a few segments in each turn of the loop.
 
-Many segments may be too old at once: the broker was down for days, or the retention time was made shorter.
+Many segments may be too old at once: the broker was down for days, or the retention time was shortened.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SEGMENTS_PER_TURN = 32
 
 
 async def apply_retention(log: PartitionLog, now_ms: int) -> int:
-    """How many segments were deleted. A log that is being cleaned is left alone: its turn comes right after the
+    """Returns the number of deleted segments. Skips a log that is being cleaned: its turn comes right after the
     cleaning. ApiError when the disk fails.
     """
     count = 0

@@ -1,4 +1,4 @@
-"""Delegation tokens that have expired go out of the metadata. The controller does it."""
+"""Removes expired delegation tokens from the metadata. The controller does it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Asking a cluster, by client library or by raw requests."""
+"""Requests of the commands to a cluster, by client library or as raw requests."""

@@ -21,7 +21,7 @@ _STORE_HINT = (
     "Convert it: `keytool -importkeystore -srckeystore F -destkeystore F.p12 -deststoretype PKCS12`, "
     "then for a trust store `openssl pkcs12 -in F.p12 -nokeys -out ca.pem` and ssl.ca.location=ca.pem."
 )
-_LOGIN_HINT = "Kafka's own login modules can be read; otherwise give librdkafka's sasl.* settings with -X."
+_LOGIN_HINT = "Kafka's own login modules can be read; otherwise the file takes librdkafka's sasl.* settings."
 
 
 def translate_client_properties(properties: Mapping[str, str]) -> dict[str, str]:

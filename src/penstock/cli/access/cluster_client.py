@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.cli.errors import CliError, ExitCode, UsageError, explain, explain_exception, unreachable
 from penstock.client import addresses
 from penstock.client.java_settings import NO_TOKENS, TOKEN
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
+from penstock.client.routes.answers import COORDINATOR_MOVED
+from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
@@ -38,19 +40,21 @@ _BEGINS_AN_ANSWER = b"\x00"
 # A topic made by auto-creation, or the first lookup of a group, takes a moment to be seen by every request.
 SETTLE_SECONDS = 5.0
 _SETTLING_POLICY = RetryPolicy(SETTLE_SECONDS, 0.1, 0.1)
-_SETTLING = frozenset(
-    {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "LEADER_NOT_AVAILABLE"}
-)
+# Of the retriable codes those that pass by themselves; librdkafka itself tries again after others, as for a leader that
+# moved, and a topic that is unknown is told at once.
+_SETTLING: Container[int] = COORDINATOR_MOVED | {ErrorCode.LEADER_NOT_AVAILABLE}
 
 
 _WITHOUT_LIBRARY = "Log in with a password, a certificate or a token of an issuer."
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ClusterClient:
     bootstrap_servers: str
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)  # librdkafka's; passwords are among them
     errors: list[str] = field(default_factory=list)  # what the client library reported in the background
+    patience_s: float = CONNECT_TIMEOUT_SECONDS  # with an address where another one may answer instead
+    heard: addresses.Heard = field(default_factory=addresses.Heard)
     opened: list[object] = field(default_factory=list)  # a client that is collected takes its open requests with it
 
     def admin(self) -> AdminClient:
@@ -84,7 +88,7 @@ class Cluster:
             **silence,
             **overrides,
             **self.settings,
-            "bootstrap.servers": self.bootstrap_servers,
+            "bootstrap.servers": self.answering_servers(),
             "error_cb": self._remember_error,
         }
 
@@ -97,25 +101,43 @@ class Cluster:
         """
         servers = parse_servers(self.bootstrap_servers)
         if self.settings.get("security.protocol", "plaintext").lower() != "plaintext":
-            from penstock.cli.access.opening import try_login
+            from penstock.cli.access.connect import try_login
 
-            return try_login(servers, self.settings, CONNECT_TIMEOUT_SECONDS)
+            try_login(servers, self.settings, self.patience_s, self.heard)
+            return
         reasons = []
-        for host, port in servers:
+        is_any_there = False
+        for host, port in self.heard.order(servers):
             try:
-                return _try_plain(host, port)
+                is_answer = _try_plain(host, port, self.heard.patience((host, port), self.patience_s))
             except OSError as error:
                 reasons.append(f"{host}:{port} ({error.strerror or error})")
-        raise unreachable(reasons)
+                self.heard.note_failure((host, port), error)
+                continue
+            is_any_there = True
+            self.heard.note((host, port), answered=is_answer)
+            if is_answer:
+                return
+        if not is_any_there:  # else brokers are busy: the client library has more patience
+            raise unreachable(reasons)
+
+    def answering_servers(self) -> str:
+        """For the client library, which would wait again for those that were silent."""
+        servers = parse_servers(self.bootstrap_servers)
+        others = [address for address in servers if not self.heard.is_silent(address)]
+        if not others or len(others) == len(servers):
+            return self.bootstrap_servers
+        return ",".join(map(addresses.format_address, others))
 
 
-def _try_plain(host: str, port: int) -> None:
-    with socket.create_connection((host, port), timeout=CONNECT_TIMEOUT_SECONDS) as probe:
+def _try_plain(host: str, port: int, patience_s: float) -> bool:
+    """Whether it answers within the time. Raises OSError where nobody listens."""
+    with socket.create_connection((host, port), timeout=patience_s) as probe:
         try:
             probe.sendall(_PROBE)
             begun = probe.recv(1)
         except TimeoutError:
-            return  # a busy broker: the client library has more patience
+            return False
         except ConnectionError:
             begun = b""
     if begun != _BEGINS_AN_ANSWER:
@@ -124,6 +146,7 @@ def _try_plain(host: str, port: int) -> None:
             "If the listener wants them, give security.protocol, ssl.* and sasl.* in a file with --command-config.",
             ExitCode.UNREACHABLE,
         )
+    return True
 
 
 def parse_servers(text: str) -> list[addresses.Address]:
@@ -141,7 +164,7 @@ def wait(request: Callable[[], Future[Result]], subject: str = "") -> Result:
     from confluent_kafka import KafkaException
 
     def judge(error: Exception) -> Outlook:
-        return Outlook.PASSING if error.args[0].name() in _SETTLING else Outlook.FINAL
+        return Outlook.PASSING if error.args[0].code() in _SETTLING else Outlook.FINAL
 
     try:
         return Retrying(_SETTLING_POLICY).run(
@@ -170,7 +193,9 @@ def raise_failures(failures: Iterable[CliError]) -> None:
     errors = list(failures)
     if errors:
         hints = dict.fromkeys(error.hint for error in errors if error.hint)
-        raise CliError("\nError: ".join(error.message for error in errors), "\n".join(hints), errors[0].exit_code)
+        raise CliError(
+            "\nError: ".join(error.message for error in errors), "\n".join(hints), errors[0].exit_code, errors[0].name
+        )
 
 
 def fetch_metadata(client: AdminClient | Producer | Consumer, topic: str | None = None) -> ClusterMetadata:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from penstock.cli.access.cluster_client import (
     REQUEST_TIMEOUT_SECONDS,
-    Cluster,
+    ClusterClient,
     fetch_metadata,
     raise_failures,
     wait_each,
 )
 from penstock.cli.errors import CliError
-from penstock.cli.views.configs import Change, Resource, ResourceKind, Setting
+from penstock.cli.views.configs import Resource, ResourceKind, Setting, SettingChange
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 
-def read_settings(cluster: Cluster, resources: Iterable[Resource]) -> dict[Resource, list[Setting]]:
+def read_settings(cluster: ClusterClient, resources: Iterable[Resource]) -> dict[Resource, list[Setting]]:
     from penstock.cli.access.admin_types import ConfigResource, ResourceType
 
     wanted = list(resources)
@@ -52,7 +52,9 @@ def check_brokers(admin: AdminClient, resources: Iterable[Resource]) -> None:
             raise CliError(f"there is no broker {resource.name}", f"There are {', '.join(map(str, sorted(existing)))}.")
 
 
-def alter_settings(cluster: Cluster, resource: Resource, changes: list[Change], validate_only: bool) -> None:
+def alter_settings(
+    cluster: ClusterClient, resource: Resource, changes: list[SettingChange], validate_only: bool
+) -> None:
     if resource.is_broker_default:
         _alter_broker_defaults(cluster, changes, validate_only)
         return
@@ -72,7 +74,7 @@ def alter_settings(cluster: Cluster, resource: Resource, changes: list[Change], 
     raise_failures(failures.values())
 
 
-def _read_broker_defaults(cluster: Cluster) -> list[Setting]:
+def _read_broker_defaults(cluster: ClusterClient) -> list[Setting]:
     from penstock.cli.access.raw_client import check_error, open_broker
     from penstock.protocol.messages.describe_configs import (
         DescribeConfigsRequest,
@@ -90,7 +92,7 @@ def _read_broker_defaults(cluster: Cluster) -> list[Setting]:
     ]
 
 
-def _alter_broker_defaults(cluster: Cluster, changes: list[Change], validate_only: bool) -> None:
+def _alter_broker_defaults(cluster: ClusterClient, changes: list[SettingChange], validate_only: bool) -> None:
     from penstock.cli.access.raw_client import check_error, open_broker
     from penstock.protocol.messages.incremental_alter_configs import (
         AlterableConfig,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, raise_failures, wait
+from penstock.cli.access.cluster_client import (
+    REQUEST_TIMEOUT_SECONDS,
+    ClusterClient,
+    fetch_metadata,
+    raise_failures,
+    wait,
+)
 from penstock.cli.access.offsets import find_offsets
 from penstock.cli.errors import CliError, explain
 from penstock.cli.plans.offset_reset import PlannedOffset
@@ -90,28 +96,15 @@ def commit_plan(admin: AdminClient, group: str, plan: Iterable[PlannedOffset]) -
     )
 
 
-def delete_offsets(cluster: Cluster, group: str, keys: list[TopicPartition]) -> dict[TopicPartition, CliError]:
+def delete_offsets(cluster: ClusterClient, group: str, keys: list[TopicPartition]) -> dict[TopicPartition, CliError]:
     """OffsetDelete, which the client library does not offer. What could not be deleted, and why."""
+    from penstock.admin.changes.groups import deletion_of_commits
     from penstock.cli.access.raw_client import check_error, find_group_coordinator, open_broker
     from penstock.protocol.errors import ErrorCode
-    from penstock.protocol.messages.offset_delete import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-        OffsetDeleteResponse,
-    )
+    from penstock.protocol.messages.offset_delete import OffsetDeleteResponse
 
-    by_topic: dict[str, list[int]] = {}
-    for key in keys:
-        by_topic.setdefault(key.topic, []).append(key.partition)
-    topics = [
-        OffsetDeleteRequestTopic(
-            name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
-        )
-        for topic, numbers in by_topic.items()
-    ]
     with open_broker(cluster, find_group_coordinator(cluster, group)) as broker:
-        response = broker.request(OffsetDeleteRequest(group_id=group, topics=topics), OffsetDeleteResponse)
+        response = broker.request(deletion_of_commits(group, keys), OffsetDeleteResponse)
     check_error(response.error_code, f"group {group}")
     return {
         TopicPartition(topic.name, partition.partition_index): explain(

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, wait
-from penstock.cli.access.cluster_now import ask_controller
+from penstock.admin.state.brokers import BrokerState
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterClient, wait
+from penstock.cli.access.cluster_now import BROKER_PATIENCE_S, ask_controller
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode, explain
-from penstock.cli.plans.assignments import BrokerNode, ReplicaPlace, Replicas
+from penstock.cli.plans.assignments import ReplicaPlace, Replicas
 from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode, describe
@@ -24,7 +25,7 @@ BATCH = 500
 Failures = dict[TopicPartition, CliError]
 
 
-def start_moves(cluster: Cluster, wanted: Mapping[TopicPartition, Replicas | None]) -> Failures:
+def start_moves(cluster: ClusterClient, wanted: Mapping[TopicPartition, Replicas | None]) -> Failures:
     """None cancels the move of a partition. Asking for what is so already, or under way, changes nothing."""
     failures: Failures = {}
     keys = sorted(wanted)
@@ -41,7 +42,7 @@ def start_moves(cluster: Cluster, wanted: Mapping[TopicPartition, Replicas | Non
     return failures
 
 
-def cancel_moves(cluster: Cluster, keys: Iterable[TopicPartition]) -> Failures:
+def cancel_moves(cluster: ClusterClient, keys: Iterable[TopicPartition]) -> Failures:
     """A move that has ended meanwhile is no failure."""
     failures = start_moves(cluster, dict.fromkeys(keys))
     ended = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS.name
@@ -57,7 +58,7 @@ def _failure(subject: object, code: int, message: str | None = None) -> CliError
 
 
 def move_directories(
-    cluster: Cluster, brokers: Mapping[int, BrokerNode], wanted: Mapping[ReplicaPlace, str]
+    cluster: ClusterClient, brokers: Mapping[int, BrokerState], wanted: Mapping[ReplicaPlace, str]
 ) -> dict[ReplicaPlace, CliError]:
     """What could not be started. A broker that has no such replica yet says so, and remembers the directory.
 
@@ -74,7 +75,7 @@ def move_directories(
         )
         node = brokers[node_id]
         try:
-            with open_broker(cluster, (node.host, node.port)) as broker:
+            with open_broker(cluster, (node.host, node.port), BROKER_PATIENCE_S) as broker:
                 response = broker.request(request, AlterReplicaLogDirsResponse)
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
@@ -93,7 +94,7 @@ def move_directories(
 
 
 def elect_leaders(
-    cluster: Cluster, keys: Iterable[TopicPartition] | None, *, unclean: bool = False
+    cluster: ClusterClient, keys: Iterable[TopicPartition] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, CliError | None]:
     """The answer for each partition, None where another one leads it now. Without keys: all partitions, and only those
     are answered that need an election."""

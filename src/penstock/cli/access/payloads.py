@@ -150,7 +150,7 @@ def payload_decoder(
     """Of `auto`, or of one schema for bare payloads."""
     if wish.schema == AUTO:
         return PayloadDecoder(serializers, is_key)
-    from penstock.serdes.compiling import CodecOptions, compile_codec
+    from penstock.serdes.compilation import CodecOptions, compile_codec
     from penstock.serdes.errors import SerdesError
 
     assert wish.schema is not None

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.cli import output
 from penstock.cli.errors import CliError, ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ DEFAULT_REGISTRY = "http://127.0.0.1:8081"
 _URL = "schema.registry.url"
 
 _UNREACHABLE_HINT = "Check --registry, or start one: penstock registry start"
+LOGIN_ELSEWHERE = (
+    f"basic.auth.user.info in the file given to --registry-config takes it, or {REGISTRY_VARIABLE} the URL."
+)
 _LOGIN_HINT = "Check basic.auth.user.info, bearer.auth.token or schema.registry.ssl.* in --registry-config."
 _INCOMPATIBLE_HINT = "`penstock schemas check` lists what does not fit, and `penstock schemas diff` what has changed."
 # By the registry's own codes. Only where its words alone would leave the user without a next step.
@@ -44,6 +48,7 @@ def open_registry(url: str | None, config: Path | None) -> RegistryClient:
     from penstock.core.config.types import ConfigError
     from penstock.core.properties import read_properties
 
+    output.warn_of_login(url, LOGIN_ELSEWHERE)
     try:
         properties = {} if config is None else read_properties(config)
         chosen = url or properties.get(_URL) or os.environ.get(REGISTRY_VARIABLE) or DEFAULT_REGISTRY

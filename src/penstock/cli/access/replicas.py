@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError
 from penstock.cli.plans.replica_comparison import (
@@ -23,7 +23,7 @@ from penstock.cli.plans.replica_comparison import (
     split_batches,
 )
 from penstock.client.addresses import Address
-from penstock.client.versioned import VersionedClient
+from penstock.client.versioned_client import VersionedClient
 from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -81,7 +81,7 @@ class _UnreadableError(Exception):
 
 
 def find_partitions(
-    cluster: Cluster, topics: Sequence[str] | None
+    cluster: ClusterClient, topics: Sequence[str] | None
 ) -> tuple[dict[int, Address], list[ReplicatedPartition]]:
     """The brokers that are there, and the partitions of these topics, or of all."""
     wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
@@ -128,7 +128,9 @@ def _find_compacted(client: VersionedClient, topics: Iterable[str]) -> frozenset
 class ReplicaReader:
     """Keeps one connection to each broker. Use it as a context, in one thread."""
 
-    def __init__(self, cluster: Cluster, brokers: Mapping[int, Address], clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self, cluster: ClusterClient, brokers: Mapping[int, Address], clock: Callable[[], float] = time.monotonic
+    ):
         self._cluster = cluster
         self._brokers = brokers
         self._clock = clock

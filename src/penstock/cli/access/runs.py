@@ -9,9 +9,9 @@ import time
 import uuid
 from collections.abc import Iterator
 
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterClient
 from penstock.cli.errors import CliError, ExitCode
-from penstock.runs.asking import VALID_FOR_MS, Answer, await_answer, send_command
+from penstock.runs.commands import VALID_FOR_MS, CommandAnswer, await_answer, send_command
 from penstock.runs.overview import SeenRun
 from penstock.runs.reader import CONSUMER_SETTINGS, RunsReader
 from penstock.runs.records import Command, Verb
@@ -23,7 +23,7 @@ _LONGEST_DOUBT_S = 15.0
 
 
 @contextlib.contextmanager
-def read_runs(cluster: Cluster, topic: str) -> Iterator[RunsReader]:
+def read_runs(cluster: ClusterClient, topic: str) -> Iterator[RunsReader]:
     """A reader at the end of the topic. Where clocks leave a doubt whether a run is lost, it has listened for a
     heartbeat first."""
     reader = RunsReader(cluster.consumer(dict(CONSUMER_SETTINGS)), topic)
@@ -44,7 +44,9 @@ def brokers_time(reader: RunsReader) -> int:
     return reader.overview.brokers_time(time.time_ns() // 1_000_000)
 
 
-def ask_run(cluster: Cluster, reader: RunsReader, topics: RunTopics, run: SeenRun, verb: Verb, wait_s: float) -> Answer:
+def ask_run(
+    cluster: ClusterClient, reader: RunsReader, topics: RunTopics, run: SeenRun, verb: Verb, wait_s: float
+) -> CommandAnswer:
     command = Command(
         id=uuid.uuid4().hex,
         verb=verb,

@@ -22,7 +22,7 @@ _MOST_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VersionedSubject:
     """A version of a subject; None is the latest."""
 
     subject: str
@@ -32,14 +32,14 @@ class Place:
         return f"{self.subject}:{LATEST if self.version is None else self.version}"
 
 
-def parse_place(text: str) -> Place | None:
+def parse_place(text: str) -> VersionedSubject | None:
     """`SUBJECT:VERSION` or `SUBJECT:latest`; None for everything else. A subject may have colons itself."""
     subject, colon, version = text.rpartition(":")
     if not colon or not subject:
         return None
     if version == LATEST:
-        return Place(subject, None)
-    return Place(subject, int(version)) if version.isdecimal() and 0 < int(version) < 1 << 31 else None
+        return VersionedSubject(subject, None)
+    return VersionedSubject(subject, int(version)) if version.isdecimal() and 0 < int(version) < 1 << 31 else None
 
 
 def parse_reference(text: str) -> SchemaReference:
@@ -82,7 +82,7 @@ def _read_text(file: Path) -> str:
         raise UsageError(f"{file} is no UTF-8 text") from None
 
 
-def find_version(registry: RegistryClient, place: Place) -> RegisteredSchema:
+def find_version(registry: RegistryClient, place: VersionedSubject) -> RegisteredSchema:
     return registry.latest(place.subject) if place.version is None else registry.version(place.subject, place.version)
 
 
@@ -91,19 +91,13 @@ def parse_schema(registry: RegistryClient, schema: NewSchema, subject: str | Non
     from penstock.schemas.parsing import parse
     from penstock.schemas.schema import Reference, ResolvedReference, SchemaType
 
-    try:
-        return parse(
-            SchemaType(schema.schema_type),
-            schema.text,
-            [Reference(each.name, each.subject, each.version) for each in schema.references],
-            [
-                ResolvedReference(each.name, each.text, each.subject, each.version)
-                for each in registry.referenced(schema, subject)
-            ],
-            is_new=False,
-        )
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            f"schemas of {schema.schema_type} need {error.name}, which is not installed",
-            "pip install 'penstock[registry]'",
-        ) from None
+    return parse(
+        SchemaType(schema.schema_type),
+        schema.text,
+        [Reference(each.name, each.subject, each.version) for each in schema.references],
+        [
+            ResolvedReference(each.name, each.text, each.subject, each.version)
+            for each in registry.referenced(schema, subject)
+        ],
+        is_new=False,
+    )

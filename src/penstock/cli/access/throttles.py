@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.admin.state.brokers import BrokerState
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.cluster_now import BROKER_PATIENCE_S
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode
-from penstock.cli.plans.assignments import BrokerNode
 from penstock.cli.plans.throttles import ThrottledReplicas
-from penstock.cli.views.configs import Operation, ResourceKind
+from penstock.cli.views.configs import ResourceKind, SettingOperation
 from penstock.client.addresses import Address
 from penstock.core.config.keys.throttles import (
     DIRECTORY_RATE,
@@ -54,7 +54,7 @@ class SetThrottles(NamedTuple):
 
 
 def set_throttles(
-    cluster: Cluster, brokers: Iterable[BrokerNode], replicas: Mapping[str, ThrottledReplicas], rate: int
+    cluster: ClusterClient, brokers: Iterable[BrokerState], replicas: Mapping[str, ThrottledReplicas], rate: int
 ) -> list[int]:
     """The topics first: a rate without them slows nothing down. Brokers that do not answer are returned."""
     _alter(
@@ -66,11 +66,11 @@ def set_throttles(
     return _alter_brokers(cluster, brokers, {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)})
 
 
-def set_directory_throttle(cluster: Cluster, brokers: Iterable[BrokerNode], rate: int) -> list[int]:
+def set_directory_throttle(cluster: ClusterClient, brokers: Iterable[BrokerState], rate: int) -> list[int]:
     return _alter_brokers(cluster, brokers, {DIRECTORY_RATE: str(rate)})
 
 
-def remove_throttles(cluster: Cluster, brokers: Mapping[int, BrokerNode], found: SetThrottles) -> list[int]:
+def remove_throttles(cluster: ClusterClient, brokers: Mapping[int, BrokerState], found: SetThrottles) -> list[int]:
     """The brokers first: without a rate nothing is slow any more. Brokers that do not answer are returned."""
     missed = []
     for node_id, keys in found.brokers.items():
@@ -80,41 +80,43 @@ def remove_throttles(cluster: Cluster, brokers: Mapping[int, BrokerNode], found:
     return missed
 
 
-def find_throttles(cluster: Cluster, brokers: Iterable[BrokerNode], topics: Iterable[str]) -> SetThrottles:
+def find_throttles(cluster: ClusterClient, brokers: Iterable[BrokerState], topics: Iterable[str]) -> SetThrottles:
     found_topics = _describe(cluster, None, ResourceKind.TOPIC, topics, THROTTLED_REPLICAS, _DYNAMIC_TOPIC)
     found_brokers: dict[int, dict[str, str]] = {}
     silent = []
     for node in brokers:
         try:
             found = _describe(
-                cluster, (node.host, node.port), ResourceKind.BROKER, [str(node.id)], _BROKER_KEYS, _DYNAMIC_BROKER
+                cluster, (node.host, node.port), ResourceKind.BROKER, [str(node.node_id)], _BROKER_KEYS, _DYNAMIC_BROKER
             )
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
-            silent.append(node.id)
+            silent.append(node.node_id)
             continue
         if found:
-            found_brokers[node.id] = found[str(node.id)]
+            found_brokers[node.node_id] = found[str(node.node_id)]
     return SetThrottles(found_topics, found_brokers, tuple(silent))
 
 
 # ---------------------------------------------------------------------------------------------------- requests
 
 
-def _alter_brokers(cluster: Cluster, brokers: Iterable[BrokerNode], values: Mapping[str, str | None]) -> list[int]:
+def _alter_brokers(
+    cluster: ClusterClient, brokers: Iterable[BrokerState], values: Mapping[str, str | None]
+) -> list[int]:
     missed = []
     for node in brokers:
         try:
-            _alter(cluster, (node.host, node.port), ResourceKind.BROKER, {str(node.id): values})
+            _alter(cluster, (node.host, node.port), ResourceKind.BROKER, {str(node.node_id): values})
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
-            missed.append(node.id)
+            missed.append(node.node_id)
     return missed
 
 
-def _alter(cluster: Cluster, address: Address | None, kind: ResourceKind, changes: Changes) -> None:
+def _alter(cluster: ClusterClient, address: Address | None, kind: ResourceKind, changes: Changes) -> None:
     if not changes:
         return
     resources = [
@@ -123,7 +125,9 @@ def _alter(cluster: Cluster, address: Address | None, kind: ResourceKind, change
             resource_name=name,
             configs=[
                 AlterableConfig(
-                    name=key, config_operation=Operation.DELETE if value is None else Operation.SET, value=value
+                    name=key,
+                    config_operation=SettingOperation.DELETE if value is None else SettingOperation.SET,
+                    value=value,
                 )
                 for key, value in values.items()
             ],
@@ -138,7 +142,7 @@ def _alter(cluster: Cluster, address: Address | None, kind: ResourceKind, change
 
 
 def _describe(
-    cluster: Cluster,
+    cluster: ClusterClient,
     address: Address | None,
     kind: ResourceKind,
     names: Iterable[str],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.cli.access.cluster_client import (
     REQUEST_TIMEOUT_SECONDS,
-    Cluster,
+    ClusterClient,
     fetch_metadata,
     raise_failures,
     wait_each,
@@ -24,7 +24,7 @@ _MIN_ISR = "min.insync.replicas"
 Moves = dict[TopicPartition, Moving]
 
 
-def read_topics(cluster: Cluster, admin: AdminClient, names: list[str]) -> list[TopicView]:
+def read_topics(cluster: ClusterClient, admin: AdminClient, names: list[str]) -> list[TopicView]:
     from confluent_kafka import TopicCollection
 
     from penstock.cli.access.admin_types import ConfigResource, ConfigSource, ResourceType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import check_error, find_coordinator, open_broker
 from penstock.cli.errors import CliError
 from penstock.client.addresses import Address
@@ -30,7 +30,7 @@ _NOT_OPEN = -1
 _UNKNOWN_COORDINATOR = -1
 
 
-def list_transactions(cluster: Cluster, request: ListTransactionsRequest) -> list[tuple[int, Any]]:
+def list_transactions(cluster: ClusterClient, request: ListTransactionsRequest) -> list[tuple[int, Any]]:
     """(coordinator, transaction) from every broker, since each knows only those it coordinates."""
     with open_broker(cluster) as broker:
         brokers = broker.request(MetadataRequest(topics=[]), MetadataResponse).brokers
@@ -48,7 +48,7 @@ def list_transactions(cluster: Cluster, request: ListTransactionsRequest) -> lis
     return sorted(transactions, key=lambda entry: str(entry[1].transactional_id))
 
 
-def describe_transaction(cluster: Cluster, transactional_id: str) -> tuple[str, Any]:
+def describe_transaction(cluster: ClusterClient, transactional_id: str) -> tuple[str, Any]:
     """(coordinator, transaction)"""
     host, port = find_coordinator(cluster, _TRANSACTION_KEY, transactional_id)
     with open_broker(cluster, (host, port)) as broker:
@@ -60,7 +60,7 @@ def describe_transaction(cluster: Cluster, transactional_id: str) -> tuple[str, 
     return f"{host}:{port}", described
 
 
-def find_leader(cluster: Cluster, topic_partition: TopicPartition) -> Address:
+def find_leader(cluster: ClusterClient, topic_partition: TopicPartition) -> Address:
     with open_broker(cluster) as broker:
         response = broker.request(
             MetadataRequest(topics=[MetadataRequestTopic(name=topic_partition.topic)], allow_auto_topic_creation=False),
@@ -76,7 +76,7 @@ def find_leader(cluster: Cluster, topic_partition: TopicPartition) -> Address:
     raise CliError(f"{topic_partition} has no leader", f"See: penstock topics describe {topic_partition.topic}")
 
 
-def open_transactions(cluster: Cluster, leader: Address, topic_partition: TopicPartition) -> list[ProducerState]:
+def open_transactions(cluster: ClusterClient, leader: Address, topic_partition: TopicPartition) -> list[ProducerState]:
     """What the partition itself knows to be open, whether or not a coordinator does."""
     request = DescribeProducersRequest(
         topics=[TopicRequest(name=topic_partition.topic, partition_indexes=[topic_partition.partition])]
@@ -89,7 +89,7 @@ def open_transactions(cluster: Cluster, leader: Address, topic_partition: TopicP
 
 
 def abort_transaction(
-    cluster: Cluster, leader: Address, topic_partition: TopicPartition, producer: ProducerState
+    cluster: ClusterClient, leader: Address, topic_partition: TopicPartition, producer: ProducerState
 ) -> None:
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,

@@ -10,6 +10,7 @@ from penstock.cli.errors import CliError, ExitCode, UsageError
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
+from penstock.core.extras import require
 from penstock.core.properties import read_properties
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ _UNREACHABLE = (StoreErrorKind.UNAVAILABLE, StoreErrorKind.OUTCOME_UNKNOWN, Stor
 
 def read_store_config(zookeeper: str | None, config: Path | None, own: dict[str, str] | None = None) -> BrokerConfig:
     """From `--zookeeper` and `--config`, a broker's properties; `own` are settings that beat the file's."""
+    require("zookeeper", "zookeeper.connect")
     try:
         properties = {} if config is None else read_properties(config)
         if own:
@@ -47,12 +49,12 @@ async def open_store(config: BrokerConfig) -> ZooKeeperStore:
 
 def give_access_lists(config: BrokerConfig) -> int:
     """To all nodes of the cluster, as `zookeeper.set.acl` has it; how many there are."""
-    from penstock.cluster.store.zookeeper import guarding
+    from penstock.cluster.store.zookeeper import access_lists
 
     async def give() -> int:
         store = await open_store(config)
         try:
-            return await guarding.give_access_lists(store)
+            return await access_lists.give_access_lists(store)
         finally:
             await store.close()
 

@@ -1,1 +1,1 @@
-"""One module per group of commands."""
+"""The command groups, one module each."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, raise_failures
-from penstock.cli.access.cluster_now import read_cluster, read_files, sizes_of
+from penstock.cli.access.cluster_client import ClusterClient, raise_failures
+from penstock.cli.access.cluster_now import read_cluster, read_files, sizes_of, unregister_broker
 from penstock.cli.access.moves import elect_leaders, start_moves
-from penstock.cli.access.registrations import unregister_broker
-from penstock.cli.commands.moving import (
+from penstock.cli.commands.replica_moves import (
     Pace,
     begin_moves,
     end_throttles,
@@ -21,7 +21,7 @@ from penstock.cli.commands.moving import (
     wait_for_moves,
 )
 from penstock.cli.errors import CliError
-from penstock.cli.options import AsJson, on_cluster
+from penstock.cli.options import AsJson, on_cluster, read_text
 from penstock.cli.plans.assignments import (
     Assignment,
     ClusterNow,
@@ -57,7 +57,7 @@ _ROUNDS = 5
 
 @app.command("list")
 @on_cluster
-def list_brokers(cluster: Cluster, as_json: AsJson = False) -> None:
+def list_brokers(cluster: ClusterClient, as_json: AsJson = False) -> None:
     """Show the brokers with their replicas, what they lead, and how much that is on disk."""
     now = read_cluster(cluster)
     views = count_brokers(now, sizes_of(read_files(cluster, now.brokers.values())))
@@ -73,7 +73,7 @@ def list_brokers(cluster: Cluster, as_json: AsJson = False) -> None:
 @app.command()
 @on_cluster
 def decommission(
-    cluster: Cluster, broker: BrokerId, pace: Pace, dry_run: DryRun = False, as_json: AsJson = False
+    cluster: ClusterClient, broker: BrokerId, pace: Pace, dry_run: DryRun = False, as_json: AsJson = False
 ) -> None:
     """Move all replicas from a broker to the others, and say when it may stop for good.
 
@@ -123,7 +123,7 @@ def _held(now: ClusterNow, broker: int) -> list[TopicPartition]:
     return sorted(key for key, partition in now.partitions.items() if broker in partition.replicas)
 
 
-def _plan_drain(cluster: Cluster, now: ClusterNow, broker: int) -> PlanView:
+def _plan_drain(cluster: ClusterClient, now: ClusterNow, broker: int) -> PlanView:
     if broker not in now.brokers and broker not in now.away and not _held(now, broker):
         raise CliError(
             f"there is no broker {broker}, and no partition has a replica on it",
@@ -177,7 +177,7 @@ def _tell_drained(broker: int, replicas: int, as_json: bool) -> None:
 
 @app.command()
 @on_cluster
-def unregister(cluster: Cluster, broker: BrokerId, as_json: AsJson = False) -> None:
+def unregister(cluster: ClusterClient, broker: BrokerId, as_json: AsJson = False) -> None:
     """Forget a broker that is gone for good, so that no new topic gets a replica there.
 
     The broker must have stopped, and must have no replicas: `decommission` moves them. If the broker comes back, it
@@ -204,7 +204,7 @@ def unregister(cluster: Cluster, broker: BrokerId, as_json: AsJson = False) -> N
 @app.command()
 @on_cluster
 def demote(
-    cluster: Cluster,
+    cluster: ClusterClient,
     broker: BrokerId,
     undo: Annotated[bool, typer.Option("--undo", help="Bring back what the file has, leaders included.")] = False,
     file: Annotated[
@@ -223,62 +223,75 @@ def demote(
     if broker not in now.brokers:
         raise CliError(f"there is no broker {broker}", f"There are {', '.join(map(str, now.brokers))}.")
     if undo:
-        _undo(cluster, now, memory, dry_run)
+        _undo(cluster, now, broker, memory, dry_run=dry_run, as_json=as_json)
         return
     demotion = plan_demotion(now, broker)
-    counts: dict[str, Any] = {
-        "broker": broker,
-        "reordered": len(demotion.wanted),
-        "leaders_moved": len(demotion.led),
-        "alone": [str(key) for key in demotion.alone],
-    }
     if not dry_run:
         if demotion.wanted:
             _remember(memory, demotion.before)
         raise_failures(start_moves(cluster, demotion.wanted).values())
         _elect(cluster, demotion.led)
-    if as_json:
-        output.print_json(counts)
-    verb = "Would let" if dry_run else "Let"
-    output.note(f"{verb} others lead {plural(len(demotion.led), 'partition')} of broker {broker}.")
+    moved = Moved(broker, "last", len(demotion.wanted), "others lead in its place", len(demotion.led))
+    _tell_moved(moved, demotion.alone, dry_run=dry_run, as_json=as_json)
     if demotion.alone:
         output.note(
             f"{plural(len(demotion.alone), 'partition')} have no replica elsewhere and stay: {demotion.alone[0]}, ..."
         )
-    if not dry_run:
+    if not dry_run and memory.exists():
         output.note(f"Afterwards: penstock brokers demote {broker} --undo --file {memory}")
+
+
+class Moved(NamedTuple):
+    """What `demote` and `demote --undo` tell in the same words, and count in the same way."""
+
+    broker: int
+    place: str
+    reordered: int
+    who_leads: str
+    leaders_moved: int
+
+
+def _tell_moved(moved: Moved, alone: Sequence[TopicPartition], *, dry_run: bool, as_json: bool) -> None:
+    if as_json:
+        counts = {"broker": moved.broker, "reordered": moved.reordered, "leaders_moved": moved.leaders_moved}
+        output.print_json({**counts, "alone": [str(key) for key in alone]})
+    output.note(
+        f"{'Would put' if dry_run else 'Put'} broker {moved.broker} {moved.place} among the replicas of "
+        f"{plural(moved.reordered, 'partition')}; {moved.who_leads} {plural(moved.leaders_moved, 'partition')}."
+    )
 
 
 def _remember(memory: Path, before: Assignment) -> None:
     """What an interrupted run wrote is how it was; what this run would write may be half demoted."""
     known: dict[TopicPartition, Replicas] = {}
     if memory.exists():
-        known = parse_reassignment(memory.read_text(encoding="utf-8")).replicas
+        known = parse_reassignment(read_text(str(memory))).replicas
     memory.write_text(format_reassignment({**before, **known}) + "\n", encoding="utf-8")
 
 
-def _undo(cluster: Cluster, now: ClusterNow, memory: Path, dry_run: bool) -> None:
+def _undo(cluster: ClusterClient, now: ClusterNow, broker: int, memory: Path, *, dry_run: bool, as_json: bool) -> None:
     if not memory.exists():
         raise CliError(
             f"there is no file {memory}", "Name it with --file. Without it, `penstock reassign plan` evens leaders out."
         )
-    before = parse_reassignment(memory.read_text(encoding="utf-8")).replicas
+    before = parse_reassignment(read_text(str(memory))).replicas
     # Replicas that somebody has moved meanwhile are where they should be.
     wanted = {
         key: replicas
         for key, replicas in before.items()
         if key in now.partitions and set(replicas) == set(now.partitions[key].target)
     }
-    if dry_run:
-        output.note(f"Would bring back {plural(len(wanted), 'partition')}. Nothing was changed.")
-        return
-    raise_failures(start_moves(cluster, wanted).values())
-    _elect(cluster, tuple(key for key, replicas in wanted.items() if now.partitions[key].leader != replicas[0]))
-    memory.unlink()
-    output.note(f"Brought back {plural(len(wanted), 'partition')}.")
+    led = tuple(key for key, replicas in wanted.items() if now.partitions[key].leader != replicas[0])
+    if not dry_run:
+        raise_failures(start_moves(cluster, wanted).values())
+        _elect(cluster, led)
+        memory.unlink()
+    own = sum(wanted[key][0] == broker for key in led)
+    moved = Moved(broker, "where it was", len(wanted), "it leads again", own)
+    _tell_moved(moved, (), dry_run=dry_run, as_json=as_json)
 
 
-def _elect(cluster: Cluster, keys: tuple[TopicPartition, ...]) -> None:
+def _elect(cluster: ClusterClient, keys: tuple[TopicPartition, ...]) -> None:
     if keys:
         outcomes = elect_leaders(cluster, keys)
         failures = (error for error in outcomes.values() if error is not None)

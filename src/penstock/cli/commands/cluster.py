@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, fetch_metadata, wait
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterClient, fetch_metadata, wait
 from penstock.cli.access.cluster_now import try_list_moves
-from penstock.cli.access.raw_client import check_error, open_broker
+from penstock.cli.access.raw_client import check_error, open_admin, open_broker
 from penstock.cli.commands.cluster_replicas import app as replicas_app
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.restart_options import BrokerIds, RestartOptions
-from penstock.cli.text import parse_pairs
+from penstock.cli.text import parse_settings
 from penstock.cli.views.cluster import (
     BrokerView,
     api_documents,
@@ -58,7 +58,10 @@ def start(
         str | None, typer.Option(metavar="HOST:PORT,...[/PATH]", help="A ZooKeeper that runs already.")
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all brokers.")
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting of all brokers; beats the file.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Property file with settings of all brokers, for secrets, too.")
     ] = None,
     secure: Annotated[
         bool,
@@ -71,9 +74,12 @@ def start(
 
     Ctrl-C stops them one by one; Ctrl-C again ends them at once. Without --data nothing is kept.
     """
-    from penstock.cli.cluster_start import ClusterOptions, start_cluster
+    from penstock.cli.cluster_start import ClusterOptions, read_broker_properties, start_cluster
 
-    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, parse_pairs(set_), secure)))
+    output.warn_of_secrets(set_, "Write it into a file, and give that with --config.")
+    settings = {} if config is None else read_broker_properties(config)
+    settings |= parse_settings(set_)
+    raise typer.Exit(start_cluster(ClusterOptions(data, brokers, port, zookeeper, settings, secure)))
 
 
 @app.command()
@@ -156,7 +162,7 @@ def restore(
     restore_snapshot(file, RestoreOptions(zookeeper, config, command_config, force, accept_loss, timeout))
 
 
-def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
+def _read_brokers(cluster: ClusterClient) -> tuple[str, int | None, list[BrokerView]]:
     admin = cluster.admin()
     described: Any = wait(lambda: admin.describe_cluster(request_timeout=REQUEST_TIMEOUT_SECONDS))
     brokers = [BrokerView(node.id, node.host, node.port, node.rack or None) for node in described.nodes]
@@ -166,7 +172,7 @@ def _read_brokers(cluster: Cluster) -> tuple[str, int | None, list[BrokerView]]:
 
 @app.command()
 @on_cluster
-def describe(cluster: Cluster, as_json: AsJson = False) -> None:
+def describe(cluster: ClusterClient, as_json: AsJson = False) -> None:
     """Show the cluster's id, controller, brokers, missing replicas and features."""
     cluster_id, controller, brokers = _read_brokers(cluster)
     counts = partition_counts(fetch_metadata(cluster.admin()), try_list_moves(cluster))
@@ -206,7 +212,7 @@ def describe(cluster: Cluster, as_json: AsJson = False) -> None:
 @app.command()
 @on_cluster
 def status(
-    cluster: Cluster,
+    cluster: ClusterClient,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again and again, until Ctrl-C.")] = False,
     interval: Annotated[float, typer.Option(metavar="SECONDS", min=0.5, help="Between two looks of --watch.")] = 5.0,
     timeout: Annotated[
@@ -218,17 +224,17 @@ def status(
 
     Ends with 0 where the cluster is healthy, with 1 where something is wrong, and with 3 where no broker answers.
     """
-    from penstock.cli.cluster_status import open_reader, show_status, watch_status
+    from penstock.cli.cluster_status import show_status, watch_status
 
-    reader = open_reader(cluster, timeout)
-    if watch:
-        watch_status(reader, as_json=as_json, interval_s=interval)
-    raise typer.Exit(show_status(reader, as_json=as_json))
+    with open_admin(cluster, timeout) as admin:
+        if watch:
+            watch_status(admin, as_json=as_json, interval_s=interval)
+        raise typer.Exit(show_status(admin, as_json=as_json))
 
 
 @app.command()
 @on_cluster
-def restart(cluster: Cluster, options: RestartOptions) -> None:
+def restart(cluster: ClusterClient, options: RestartOptions) -> None:
     """Restart one broker after the other, the controller last, while clients go on.
 
     Before each one nothing may lack replicas. After each one the command waits until the broker is back, everything is
@@ -242,7 +248,7 @@ def restart(cluster: Cluster, options: RestartOptions) -> None:
 @app.command()
 @on_cluster
 def upgrade(
-    cluster: Cluster,
+    cluster: ClusterClient,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say whether it can be done, but do nothing.")] = False,
 ) -> None:
     """Let the cluster use what its version of Penstock has new, when all brokers run that version.
@@ -272,7 +278,7 @@ def upgrade(
 
 @app.command("api-versions")
 @on_cluster
-def api_versions(cluster: Cluster, broker: BrokerIds = None, as_json: AsJson = False) -> None:
+def api_versions(cluster: ClusterClient, broker: BrokerIds = None, as_json: AsJson = False) -> None:
     """Show which requests a broker serves, in which versions."""
     addresses: list[tuple[str, int] | None] = [None]
     if broker is not None:
@@ -289,7 +295,7 @@ def api_versions(cluster: Cluster, broker: BrokerIds = None, as_json: AsJson = F
 @app.command("log-dirs")
 @on_cluster
 def log_directories(
-    cluster: Cluster,
+    cluster: ClusterClient,
     broker: BrokerIds = None,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="The size of each partition.")] = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.errors import CliError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.progress import progress
@@ -22,7 +22,7 @@ app = typer.Typer(rich_markup_mode=None)
 @app.command("verify-replicas")
 @on_cluster
 def verify_replicas(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topic: Annotated[list[str] | None, typer.Option("--topic", "-t", help="Only this topic; may be repeated.")] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, fetch_metadata
+from penstock.cli.access.cluster_client import ClusterClient, fetch_metadata
 from penstock.cli.access.configs import alter_settings, read_settings
 from penstock.cli.completion import complete_topic
 from penstock.cli.options import AsJson, on_cluster
@@ -56,7 +56,7 @@ class ResourceOptions:
 @app.command()
 @on_cluster
 def describe(
-    cluster: Cluster,
+    cluster: ClusterClient,
     chosen: ResourceOptions,
     every: Annotated[bool, typer.Option("--all", help="Also what it inherits.")] = False,
     as_json: AsJson = False,
@@ -75,7 +75,7 @@ def describe(
 @app.command("list")
 @on_cluster
 def list_configs(
-    cluster: Cluster,
+    cluster: ClusterClient,
     every: Annotated[bool, typer.Option("--all", help="Also those with nothing set.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +107,7 @@ def list_configs(
 @app.command()
 @on_cluster
 def alter(
-    cluster: Cluster,
+    cluster: ClusterClient,
     chosen: ResourceOptions,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a value.")] = None,
     delete: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Back to the inherited value.")] = None,
@@ -118,6 +118,7 @@ def alter(
     """Change settings; those not named stay as they are."""
     resource = chosen.resource
     changes = parse_changes(set_, delete, append, subtract)
+    output.warn_of_secrets(set_)
     alter_settings(cluster, resource, changes, validate_only)
     done = "Would change" if validate_only else "Changed"
     output.note(f"{done} {plural(len(changes), 'setting')} of {resource}.")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, list_partitions
+from penstock.cli.access.cluster_client import ClusterClient, list_partitions
 from penstock.cli.access.groups import commit_plan, is_inactive, read_committed, read_group_if_any
 from penstock.cli.access.offsets import find_offsets, find_range
 from penstock.cli.completion import complete_group, complete_topic
@@ -86,7 +86,7 @@ class TargetOptions:
 @app.command("reset-offsets")
 @on_cluster
 def reset_offsets(
-    cluster: Cluster,
+    cluster: ClusterClient,
     group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)],
     scope: ScopeOptions,
     target: TargetOptions,

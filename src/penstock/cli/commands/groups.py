@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, Cluster, raise_failures, wait, wait_each
+from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterClient, raise_failures, wait, wait_each
 from penstock.cli.access.groups import delete_offsets, list_group_ids, read_committed, read_group, read_lags
 from penstock.cli.commands.group_reset import app as reset_app
 from penstock.cli.completion import complete_group, complete_topic
@@ -27,7 +27,7 @@ GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", autocompletion
 @app.command("list")
 @on_cluster
 def list_groups(
-    cluster: Cluster,
+    cluster: ClusterClient,
     state: Annotated[
         list[str] | None,
         typer.Option("--state", metavar="STATE", help="Only groups in this state, e.g. Stable, Empty."),
@@ -61,7 +61,7 @@ def list_groups(
 @app.command()
 @on_cluster
 def describe(
-    cluster: Cluster,
+    cluster: ClusterClient,
     groups: Annotated[
         list[str] | None, typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)
     ] = None,
@@ -95,7 +95,7 @@ def describe(
 
 @app.command()
 @on_cluster
-def delete(cluster: Cluster, groups: GroupNames, yes: Yes = False) -> None:
+def delete(cluster: ClusterClient, groups: GroupNames, yes: Yes = False) -> None:
     """Delete groups that have no members, with their committed offsets."""
     confirm(f"Delete {', '.join(groups)} with all committed offsets?", yes)
     admin = cluster.admin()
@@ -111,7 +111,7 @@ def delete(cluster: Cluster, groups: GroupNames, yes: Yes = False) -> None:
 @app.command("delete-offsets")
 @on_cluster
 def delete_group_offsets(
-    cluster: Cluster,
+    cluster: ClusterClient,
     group: Annotated[str, typer.Argument(metavar="GROUP", autocompletion=complete_group, show_default=False)],
     topic: Annotated[
         list[str],

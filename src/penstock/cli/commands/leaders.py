@@ -8,12 +8,11 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, fetch_metadata, raise_failures
+from penstock.cli.access.cluster_client import ClusterClient, fetch_metadata, raise_failures
 from penstock.cli.access.moves import elect_leaders
-from penstock.cli.commands.moving import read_text
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster, read_text
 from penstock.cli.plans.assignments import parse_partition_list
 from penstock.cli.plans.offset_reset import parse_topic_selection, select_partitions
 from penstock.cli.text import plural
@@ -40,7 +39,7 @@ class Scope:
     ] = None
     everything: Annotated[bool, typer.Option("--all", help="Of all partitions.")] = False
 
-    def keys(self, cluster: Cluster) -> list[TopicPartition] | None:
+    def keys(self, cluster: ClusterClient) -> list[TopicPartition] | None:
         """None: all of them."""
         if sum((bool(self.topic), self.file is not None, self.everything)) != 1:
             raise UsageError("say whose leaders", "One of --topic, --file and --all.")
@@ -59,7 +58,7 @@ class Scope:
 @app.command()
 @on_cluster
 def elect(
-    cluster: Cluster,
+    cluster: ClusterClient,
     scope: Scope,
     unclean: Annotated[
         bool,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,7 +13,7 @@ from penstock.cli import output
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.log_files.cleaner import cleaner_documents, cleaner_table, read_progress
 from penstock.cli.log_files.directories import directory_documents, directory_table, scan_directory
-from penstock.cli.log_files.dump import Dump, DumpOptions, Finding
+from penstock.cli.log_files.dump import Dump, DumpOptions, FileProblem
 from penstock.cli.log_files.verify import verify_indexes
 from penstock.cli.options import AsJson
 from penstock.cli.progress import progress
@@ -49,7 +48,7 @@ def dump(
     """Show segments, indexes, snapshots and checkpoints. Ends with 1 when something in them is damaged."""
     options = DumpOptions(records or verify, not raw)
     paths = expand_paths(files)
-    findings: list[Finding] = []
+    findings: list[FileProblem] = []
     sizes = {path: _size_of(path) for path in paths}
     with progress("Verifying", sum(sizes.values()), enabled=verify, in_bytes=True) as advance:
         for path, size in sizes.items():
@@ -91,7 +90,7 @@ def expand_paths(given: list[Path]) -> list[Path]:
     return paths
 
 
-def _dump_file(path: Path, options: DumpOptions, *, verify: bool, as_json: bool, is_only: bool) -> list[Finding]:
+def _dump_file(path: Path, options: DumpOptions, *, verify: bool, as_json: bool, is_only: bool) -> list[FileProblem]:
     dumped = Dump(path, options)
     documents = dumped.read()
     if verify:
@@ -114,9 +113,9 @@ def _dump_file(path: Path, options: DumpOptions, *, verify: bool, as_json: bool,
 def _print(documents: Iterator[dict[str, Any]], path: Path, as_json: bool) -> None:
     for document in documents:
         if as_json:
-            sys.stdout.write(json.dumps({"file": str(path), **document}, ensure_ascii=False) + "\n")
+            output.print_json_lines([{"file": str(path), **document}])
         else:
-            sys.stdout.write(format_document(document) + "\n")
+            output.say(format_document(document))
 
 
 def format_document(document: dict[str, Any]) -> str:

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import SETTLE_SECONDS, Cluster, find_partitions, list_partitions
+from penstock.cli.access.cluster_client import SETTLE_SECONDS, ClusterClient, find_partitions, list_partitions
 from penstock.cli.access.offsets import find_range
 from penstock.cli.commands.records.produce import Acks, Compression, producer_settings
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, explain
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.plans.consume import Remaining
-from penstock.cli.plans.pacing import Pace
+from penstock.cli.plans.pace import Pace
 from penstock.cli.progress import Advance, progress
 from penstock.cli.text import parse_size
 from penstock.cli.views.latency import Latencies
@@ -85,7 +85,7 @@ class SendingOptions:
 @app.command("produce")
 @on_cluster
 def perf_produce(
-    cluster: Cluster, topic: Topic, load: LoadOptions, sending: SendingOptions, as_json: AsJson = False
+    cluster: ClusterClient, topic: Topic, load: LoadOptions, sending: SendingOptions, as_json: AsJson = False
 ) -> None:
     """Write records as fast as they go, and time each from send to acknowledgement."""
     records, size = load.records, parse_size(load.record_size)
@@ -130,7 +130,7 @@ def _produce_all(
 @app.command("consume")
 @on_cluster
 def perf_consume(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topic: Topic,
     records: Annotated[
         int | None, typer.Option("--records", "-n", min=1, help="How many; default: all there are.")
@@ -209,7 +209,7 @@ class PingOptions:
 
 @app.command("latency")
 @on_cluster
-def perf_latency(cluster: Cluster, topic: Topic, pings: PingOptions, as_json: AsJson = False) -> None:
+def perf_latency(cluster: ClusterClient, topic: Topic, pings: PingOptions, as_json: AsJson = False) -> None:
     """Send one record at a time and time it until a consumer has it."""
     records, size = pings.records, max(parse_size(pings.record_size), 16)
     producer = cluster.producer({**producer_settings("none", pings.acks.value, False), "linger.ms": 0})
@@ -239,7 +239,7 @@ def perf_latency(cluster: Cluster, topic: Topic, pings: PingOptions, as_json: As
     output.print_fields(fields)
 
 
-def _consumer_at_end(cluster: Cluster, topic: str, partition: int) -> Consumer:
+def _consumer_at_end(cluster: ClusterClient, topic: str, partition: int) -> Consumer:
     from confluent_kafka import TopicPartition as ClientPartition
 
     key = TopicPartition(topic, partition)

@@ -9,22 +9,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.commands.pipeline_runs import app as runs_app
 from penstock.cli.commands.pipeline_runs import list_runs
 from penstock.cli.commands.spark_runs import (
     Assignments,
+    BootstrapServer,
     ClientFile,
     Master,
     Once,
+    check_brokers,
     given_settings,
     pipeline_errors,
-    require_spark,
-    run_watched,
+    run_interruptibly,
+    watch_run,
     with_known_servers,
 )
 from penstock.cli.errors import UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.core.extras import require
 from penstock.runs.topics import RUNS_TOPIC
 
 if TYPE_CHECKING:
@@ -42,21 +45,28 @@ def run(
     reference: Reference,
     master: Master = None,
     assignments: Assignments = None,
+    bootstrap_server: BootstrapServer = None,
     command_config: ClientFile = None,
     once: Once = False,
 ) -> None:
     """Run a pipeline until it is interrupted (Ctrl-C, SIGTERM) or, with --once, until it has caught up."""
-    require_spark()
-    pipeline = _load(reference, assignments, command_config)
-    from penstock.pipelines.running.runner import Run
+    # Before the module is loaded: what it lacks is of no interest to a user who has no Spark at all.
+    require("spark", "penstock pipeline run")
+    pipeline = _load(reference, assignments, bootstrap_server, command_config)
+    from penstock.pipelines.preflight.pipeline import asks_brokers, check_pipeline
+    from penstock.pipelines.runtime.runner import Run
 
-    run_watched(pipeline, master, lambda spark: Run(spark, pipeline, once=once))
+    if asks_brokers(pipeline):
+        check_brokers(pipeline.settings)
+    with pipeline_errors():
+        check_pipeline(pipeline, master, once=once)
+    run_interruptibly(lambda course: watch_run(course, pipeline, master, lambda spark: Run(spark, pipeline, once=once)))
 
 
 @app.command("list")
 @on_cluster
 def list_all(
-    cluster: Cluster,
+    cluster: ClusterClient,
     module: Annotated[
         str | None, typer.Argument(metavar="MODULE", help="A module or .py file.", show_default=False)
     ] = None,
@@ -78,7 +88,7 @@ def list_all(
 
 def _list_module(module: str, as_json: bool) -> None:
     from penstock.pipelines import Pipeline
-    from penstock.pipelines.running.loading import find_pipelines, import_module
+    from penstock.pipelines.runtime.pipeline_loader import find_pipelines, import_module
 
     with pipeline_errors():
         pipelines = find_pipelines(import_module(module))
@@ -98,19 +108,24 @@ def _list_module(module: str, as_json: bool) -> None:
 
 
 def _sources_of(pipeline: Pipeline) -> list[str]:
-    from penstock.pipelines.running.planning import branches_of
+    from penstock.pipelines.runtime.query_plan import branches_of
 
     own = [source.name for branch in branches_of(pipeline) for source in branch.sources]
     return list(dict.fromkeys([*(source.name for source in pipeline.sources), *own]))
 
 
 @app.command()
-def describe(reference: Reference, assignments: Assignments = None, command_config: ClientFile = None) -> None:
+def describe(
+    reference: Reference,
+    assignments: Assignments = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: ClientFile = None,
+) -> None:
     """Draw a pipeline: its sources, steps and sinks."""
-    from penstock.pipelines.running.drawing import draw
-    from penstock.pipelines.running.runner import checkpoint_of, groups_of
+    from penstock.pipelines.runtime.diagram import draw
+    from penstock.pipelines.runtime.runner import checkpoint_of, groups_of
 
-    pipeline = _load(reference, assignments, command_config)
+    pipeline = _load(reference, assignments, bootstrap_server, command_config)
     with pipeline_errors():
         groups = groups_of(pipeline)
     output.say(draw(pipeline))
@@ -128,13 +143,17 @@ def describe(reference: Reference, assignments: Assignments = None, command_conf
 
 @app.command()
 def reset(
-    reference: Reference, assignments: Assignments = None, command_config: ClientFile = None, yes: Yes = False
+    reference: Reference,
+    assignments: Assignments = None,
+    bootstrap_server: BootstrapServer = None,
+    command_config: ClientFile = None,
+    yes: Yes = False,
 ) -> None:
     """Forget how far a pipeline has come: its checkpoint and its consumer group. What it wrote stays."""
-    from penstock.pipelines.running.reset import forget_progress
-    from penstock.pipelines.running.runner import checkpoint_of, groups_of
+    from penstock.pipelines.runtime.reset import forget_progress
+    from penstock.pipelines.runtime.runner import checkpoint_of, groups_of
 
-    pipeline = _load(reference, assignments, command_config)
+    pipeline = _load(reference, assignments, bootstrap_server, command_config)
     with pipeline_errors():
         groups = ", ".join(groups_of(pipeline).values())
         confirm(
@@ -149,10 +168,12 @@ def reset(
 app.registered_commands.extend(runs_app.registered_commands)
 
 
-def _load(reference: str, assignments: list[str] | None, client_file: Path | None) -> Pipeline:
-    from penstock.pipelines.running.loading import load_pipeline
+def _load(
+    reference: str, assignments: list[str] | None, bootstrap_server: str | None, client_file: Path | None
+) -> Pipeline:
+    from penstock.pipelines.runtime.pipeline_loader import load_pipeline
 
-    given = given_settings(assignments, client_file)
+    given = given_settings(assignments, client_file, bootstrap_server)
     with pipeline_errors():
         pipeline = load_pipeline(reference, given)
     return replace(pipeline, settings=with_known_servers(pipeline.settings))

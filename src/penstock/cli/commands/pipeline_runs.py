@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.options import on_cluster
 from penstock.runs.topics import COMMANDS_TOPIC, RUNS_TOPIC
 
@@ -35,33 +35,33 @@ class AskOptions:
 
 @app.command()
 @on_cluster
-def pause(cluster: Cluster, name_or_run: NameOrRun, options: AskOptions) -> None:
+def pause(cluster: ClusterClient, name_or_run: NameOrRun, options: AskOptions) -> None:
     """Let a run finish its batch and begin no further one. It keeps its process, its queries and its heartbeat."""
     _ask(cluster, name_or_run, "pause", options)
 
 
 @app.command()
 @on_cluster
-def resume(cluster: Cluster, name_or_run: NameOrRun, options: AskOptions) -> None:
+def resume(cluster: ClusterClient, name_or_run: NameOrRun, options: AskOptions) -> None:
     """Let a paused run go on."""
     _ask(cluster, name_or_run, "resume", options)
 
 
 @app.command()
 @on_cluster
-def stop(cluster: Cluster, name_or_run: NameOrRun, options: AskOptions) -> None:
+def stop(cluster: ClusterClient, name_or_run: NameOrRun, options: AskOptions) -> None:
     """Let a run finish its batch and end, as Ctrl-C does. The next run goes on from there."""
     _ask(cluster, name_or_run, "stop", options)
 
 
 @app.command()
 @on_cluster
-def restart(cluster: Cluster, name_or_run: NameOrRun, options: AskOptions) -> None:
+def restart(cluster: ClusterClient, name_or_run: NameOrRun, options: AskOptions) -> None:
     """Let a run finish its batch, close its sinks, and start its queries anew in the same process."""
     _ask(cluster, name_or_run, "restart", options)
 
 
-def list_runs(cluster: Cluster, topic: str, with_ended: bool, as_json: bool) -> None:
+def list_runs(cluster: ClusterClient, topic: str, with_ended: bool, as_json: bool) -> None:
     from penstock.cli.access.runs import brokers_time, read_runs
     from penstock.cli.views.runs import choose_listed, ignored_note, run_document, run_table
 
@@ -76,7 +76,7 @@ def list_runs(cluster: Cluster, topic: str, with_ended: bool, as_json: bool) -> 
             output.note(ignored_note(topic, reader.overview.ignored))
 
 
-def _ask(cluster: Cluster, name_or_run: str, verb: str, options: AskOptions) -> None:
+def _ask(cluster: ClusterClient, name_or_run: str, verb: str, options: AskOptions) -> None:
     from penstock.cli.access.runs import ask_run, brokers_time, read_runs
     from penstock.cli.views.runs import answer_text, choose_run
     from penstock.runs.records import Verb

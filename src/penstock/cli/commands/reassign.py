@@ -11,11 +11,12 @@ from typing import Annotated
 
 import typer
 
+from penstock.admin.state.partitions import PartitionState
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, raise_failures
+from penstock.cli.access.cluster_client import ClusterClient, raise_failures
 from penstock.cli.access.cluster_now import read_cluster, read_files, sizes_of
 from penstock.cli.access.moves import cancel_moves, move_directories
-from penstock.cli.commands.moving import (
+from penstock.cli.commands.replica_moves import (
     Pace,
     begin_moves,
     check_wanted,
@@ -25,15 +26,13 @@ from penstock.cli.commands.moving import (
     look,
     look_twice,
     raise_unmoved,
-    read_text,
     wait_for_moves,
 )
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import AsJson, Yes, confirm, on_cluster
+from penstock.cli.options import AsJson, Yes, confirm, on_cluster, read_text
 from penstock.cli.plans.assignments import (
     ClusterNow,
-    PartitionNow,
     Reassignment,
     ReplicaPlace,
     choose_partitions,
@@ -67,6 +66,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="What `plan` wrote; - 
 OptionalFile = Annotated[
     str | None, typer.Argument(metavar="FILE", help="What `plan` wrote; - is the input.", show_default=False)
 ]
+_EMPTY = "There is nothing to do: the plan is empty."
 KeepThrottles = Annotated[
     bool, typer.Option("--keep-throttles", help="Leave the throttles as they are, also when all is done.")
 ]
@@ -86,7 +86,7 @@ class What:
         typer.Option("--topics-file", "-f", metavar="FILE", help='Only these: {"version":1,"topics":[{"topic":..}]}.'),
     ] = None
 
-    def choose(self, now: ClusterNow) -> dict[TopicPartition, PartitionNow]:
+    def choose(self, now: ClusterNow) -> dict[TopicPartition, PartitionState]:
         names = list(self.topic or ()) + (parse_topics(read_text(self.topics_file)) if self.topics_file else [])
         return choose_partitions(now, names or None)
 
@@ -127,7 +127,7 @@ class Where:
 @app.command()
 @on_cluster
 def plan(
-    cluster: Cluster,
+    cluster: ClusterClient,
     what: What,
     where: Where,
     out: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write the plan there.")] = None,
@@ -176,7 +176,7 @@ def plan(
 @app.command()
 @on_cluster
 def apply(
-    cluster: Cluster,
+    cluster: ClusterClient,
     file: File,
     pace: Pace,
     additional: Annotated[
@@ -192,6 +192,9 @@ def apply(
     """
     parse_rate(pace.throttle)
     wanted = parse_reassignment(read_text(file))
+    if not wanted.replicas:
+        output.note(_EMPTY)
+        return
     now = read_cluster(cluster)
     check_wanted(now, wanted)
     strangers = now.moving.keys() - wanted.replicas.keys()
@@ -218,17 +221,19 @@ def apply(
     _finish(cluster, wanted, find_throttled(now, wanted, pace.throttle))
 
 
-def _finish(cluster: Cluster, wanted: Reassignment, throttled: set[str]) -> None:
+def _finish(cluster: ClusterClient, wanted: Reassignment, throttled: set[str]) -> None:
     now, overview = wait_for_moves(cluster, wanted)
     end_throttles(cluster, now, throttled)
     raise_unmoved(overview)
     late = sum(now.partitions[key].leader != replicas[0] for key, replicas in wanted.replicas.items())
     output.note(f"Done: {plural(len(wanted.replicas), 'partition')} as in the file.")
     if late:
-        output.note(
-            f"{plural(late, 'partition')} of them wait for their preferred leader. The controller looks after that in"
-            " a few minutes, or now: penstock leaders elect --all, with the --command-config of this command"
-        )
+        output.note(f"{plural(late, 'partition')} of them wait for their preferred leader. {election_hint(cluster)}")
+
+
+def election_hint(cluster: ClusterClient) -> str:
+    settings = ", with the --command-config or -X of this command" if cluster.settings else ""
+    return f"The controller looks after that in a few minutes, or now: penstock leaders elect --all{settings}"
 
 
 # ---------------------------------------------------------------------------------------------------- status, cancel
@@ -237,7 +242,7 @@ def _finish(cluster: Cluster, wanted: Reassignment, throttled: set[str]) -> None
 @app.command()
 @on_cluster
 def status(
-    cluster: Cluster,
+    cluster: ClusterClient,
     file: OptionalFile = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until nothing moves any more.")] = False,
     keep_throttles: KeepThrottles = False,
@@ -258,7 +263,8 @@ def status(
     if as_json:
         output.print_json(overview_document(overview, seconds))
     else:
-        output.print_table(move_table(overview.moves), "" if wanted else "Nothing moves.")
+        nothing = "Nothing moves." if wanted is None else "" if wanted.replicas else _EMPTY
+        output.print_table(move_table(overview.moves), nothing)
         if overview.moves:
             output.note(summary(overview, seconds))
     if not keep_throttles and not now.moving and not _moves_directories(cluster, now, wanted):
@@ -266,7 +272,7 @@ def status(
     raise_unmoved(overview)
 
 
-def _moves_directories(cluster: Cluster, now: ClusterNow, wanted: Reassignment | None) -> bool:
+def _moves_directories(cluster: ClusterClient, now: ClusterNow, wanted: Reassignment | None) -> bool:
     if wanted is None or not wanted.directories:
         return False
     files = read_files(cluster, now.brokers.values(), {place.key for place in wanted.directories})
@@ -279,7 +285,7 @@ def _moves_directories(cluster: Cluster, now: ClusterNow, wanted: Reassignment |
 @app.command()
 @on_cluster
 def cancel(
-    cluster: Cluster,
+    cluster: ClusterClient,
     file: OptionalFile = None,
     everything: Annotated[bool, typer.Option("--all", help="All moves that are under way.")] = False,
     keep_throttles: KeepThrottles = False,
@@ -305,7 +311,7 @@ def cancel(
     raise_failures([*failures.values(), *stuck.values()])
 
 
-def _directory_moves(cluster: Cluster, now: ClusterNow, wanted: Reassignment | None) -> dict[ReplicaPlace, str]:
+def _directory_moves(cluster: ClusterClient, now: ClusterNow, wanted: Reassignment | None) -> dict[ReplicaPlace, str]:
     """The replicas of the file, or all, that are on their way to another disk, and where they are. To cancel a move a
     replica is told to move to where it is, as Kafka's tool does it."""
     if wanted is not None and not wanted.directories:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli.options import BOOTSTRAP_VARIABLE, brokers_option
+
 app = typer.Typer(help="Run a schema registry.", no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -24,13 +26,8 @@ def start(
     ] = None,
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="Brokers to start from (kafkastore.bootstrap.servers).  [default: $PENSTOCK_BOOTSTRAP or "
-            "localhost:9092]",
-            show_default=False,
+        brokers_option(
+            f"Brokers to start from (kafkastore.bootstrap.servers).  [default: ${BOOTSTRAP_VARIABLE} or localhost:9092]"
         ),
     ] = None,
     command_config: Annotated[

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from penstock.cli import output
 from penstock.cli.errors import UsageError
+from penstock.cli.options import BOOTSTRAP_VARIABLE, brokers_option
 from penstock.cli.services.start_properties import start_properties
 
 app = typer.Typer(
@@ -32,12 +34,7 @@ def start(
     ] = None,
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="Brokers to begin with (bootstrap.servers).  [default: $PENSTOCK_BOOTSTRAP]",
-        ),
+        brokers_option(f"Brokers to begin with (bootstrap.servers).  [default: ${BOOTSTRAP_VARIABLE}]"),
     ] = None,
     registry: Annotated[
         str | None, typer.Option(metavar="URL", help="The schema registry (schema.registry.url).")
@@ -59,6 +56,7 @@ def start(
     """Start the REST proxy in the foreground; SIGTERM or Ctrl-C shuts it down cleanly."""
     from penstock.core.config.types import ConfigError
 
+    output.warn_of_login(registry, "Write schema.registry.url into the file given to --config.")
     try:
         named = {
             "listeners": listen,
@@ -76,11 +74,11 @@ def start(
 
 
 def _run(properties: Mapping[str, str]) -> int:
-    try:
-        from penstock.rest.server import NAME, RestServer
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing", "Install it: pip install 'penstock[rest]'") from None
-    from penstock.http.running import run_service
+    from penstock.core.extras import require
+
+    require("rest", "penstock rest start")
+    from penstock.http.service_process import run_service
+    from penstock.rest.server import NAME, RestServer
     from penstock.rest.settings import RestSettings
 
     settings = RestSettings.of(properties)

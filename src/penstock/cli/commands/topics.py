@@ -11,7 +11,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.access.cluster_client import (
     REQUEST_TIMEOUT_SECONDS,
-    Cluster,
+    ClusterClient,
     fetch_metadata,
     list_partitions,
     raise_failures,
@@ -22,7 +22,7 @@ from penstock.cli.access.topics import read_topics
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
-from penstock.cli.text import parse_pairs, plural
+from penstock.cli.text import parse_settings, plural
 from penstock.cli.times import TIME_FORMS, format_time
 from penstock.cli.views.topics import (
     Troubles,
@@ -46,7 +46,7 @@ TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=comple
 @app.command()
 @on_cluster
 def create(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", min=1, help="Default: the broker's num.partitions.")
@@ -62,7 +62,7 @@ def create(
     from penstock.cli.access.admin_types import NewTopic
 
     new_topics = [
-        NewTopic(name, partitions or -1, replication_factor or -1, config=parse_pairs(config)) for name in names
+        NewTopic(name, partitions or -1, replication_factor or -1, config=parse_settings(config)) for name in names
     ]
     futures = cluster.admin().create_topics(
         new_topics, validate_only=validate_only, request_timeout=REQUEST_TIMEOUT_SECONDS
@@ -86,7 +86,7 @@ def _tell(answers: tuple[dict[str, None], dict[str, CliError]], done: str, accep
 @app.command("list")
 @on_cluster
 def list_topics(
-    cluster: Cluster,
+    cluster: ClusterClient,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Names only.")] = False,
     as_json: AsJson = False,
@@ -149,7 +149,7 @@ class TroubleOptions:
 @app.command()
 @on_cluster
 def describe(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, help="Default: all.")
     ] = None,
@@ -198,7 +198,7 @@ def describe(
 @app.command()
 @on_cluster
 def alter(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: TopicName,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="The new total.")],
 ) -> None:
@@ -216,7 +216,7 @@ def alter(
 @app.command()
 @on_cluster
 def delete(
-    cluster: Cluster,
+    cluster: ClusterClient,
     names: Annotated[list[str], typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
     if_exists: Annotated[bool, typer.Option("--if-exists", help="Accept a topic that is not there.")] = False,
     yes: Yes = False,
@@ -230,7 +230,7 @@ def delete(
 @app.command("delete-records")
 @on_cluster
 def delete_records(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: TopicName,
     offsets: Annotated[
         list[str] | None,
@@ -274,7 +274,7 @@ def _offsets_at(admin: AdminClient, topic: str, place: Place) -> dict[int, int]:
 @app.command()
 @on_cluster
 def offsets(
-    cluster: Cluster,
+    cluster: ClusterClient,
     name: TopicName,
     at: Annotated[
         str | None,

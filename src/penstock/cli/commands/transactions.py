@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.transactions import (
     abort_transaction,
     describe_transaction,
@@ -33,7 +33,7 @@ _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 @app.command("list")
 @on_cluster
 def list_all(
-    cluster: Cluster,
+    cluster: ClusterClient,
     state: Annotated[
         list[str] | None, typer.Option("--state", metavar="STATE", help="Only in this state, e.g. Ongoing.")
     ] = None,
@@ -70,7 +70,7 @@ def list_all(
 @app.command()
 @on_cluster
 def describe(
-    cluster: Cluster,
+    cluster: ClusterClient,
     transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID", show_default=False)],
     as_json: AsJson = False,
 ) -> None:
@@ -118,7 +118,7 @@ def _fields(document: dict[str, Any]) -> list[tuple[str, object]]:
 @app.command()
 @on_cluster
 def abort(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
     partition: Annotated[int, typer.Argument(metavar="PARTITION", show_default=False)],
     start_offset: Annotated[

@@ -43,7 +43,7 @@ def start(
 ) -> None:
     """Start a ZooKeeper in the foreground, from the jars that Spark brings; SIGTERM or Ctrl-C stops it.
 
-    It needs Java and the extra `penstock[spark]`. Brokers find it by zookeeper.connect. Sessions may be as short as
+    It needs Java and the extra `penstock[cluster]`. Brokers find it by zookeeper.connect. Sessions may be as short as
     1000 ms, so that others notice soon when a broker is gone.
     """
     from penstock.cli.zookeeper_start import ZooKeeperOptions, run_zookeeper

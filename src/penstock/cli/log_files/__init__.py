@@ -1,1 +1,1 @@
-"""Looking into the files of a data directory."""
+"""Reads and prints the files of a data directory."""

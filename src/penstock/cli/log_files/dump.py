@@ -33,7 +33,7 @@ _TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 Document = dict[str, Any]
 
 
-class Finding(NamedTuple):
+class FileProblem(NamedTuple):
     """Something wrong with a file."""
 
     path: Path
@@ -54,12 +54,12 @@ class Dump:
     def __init__(self, path: Path, options: DumpOptions) -> None:
         self.path = path
         self.options = options
-        self.findings: list[Finding] = []
+        self.findings: list[FileProblem] = []
         self.batches = 0
         self.records = 0
 
     def find(self, text: str) -> None:
-        self.findings.append(Finding(self.path, text))
+        self.findings.append(FileProblem(self.path, text))
 
     def read(self) -> Iterator[Document]:
         dumper = _choose_dumper(self.path)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.cli.log_files.dump import (
-    Finding,
+    FileProblem,
     OffsetEntry,
     TimeEntry,
     iterate_segment,
@@ -51,10 +51,10 @@ def check_time_index(entries: Sequence[TimeEntry], batches: Sequence[tuple[int, 
     return problems
 
 
-def verify_indexes(log_path: Path) -> list[Finding]:
+def verify_indexes(log_path: Path) -> list[FileProblem]:
     """Checks the indexes that lie beside a segment; a missing one is rebuilt at start-up and no finding."""
     batches = _read_headers(log_path)
-    findings: list[Finding] = []
+    findings: list[FileProblem] = []
     for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
         path = log_path.with_suffix(suffix)
         if not path.exists():
@@ -66,7 +66,7 @@ def verify_indexes(log_path: Path) -> list[Finding]:
                 problems = check_time_index(read_time_index(path), batches)
         except ValueError as error:
             problems = [f"not readable: {error}"]
-        findings.extend(Finding(path, problem) for problem in problems)
+        findings.extend(FileProblem(path, problem) for problem in problems)
     return findings
 
 

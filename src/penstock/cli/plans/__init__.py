@@ -1,1 +1,1 @@
-"""Decisions of commands, without a client."""
+"""Decisions of the commands, without a client. Pure."""

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from penstock.admin.state.brokers import BrokerState
+from penstock.admin.state.partitions import PartitionState
 from penstock.cli.errors import UsageError
 from penstock.core.types import TopicPartition
 
@@ -36,47 +38,16 @@ class ReplicaPlace(NamedTuple):
         return f"{self.key} on broker {self.broker}"
 
 
-class BrokerNode(NamedTuple):
-    id: int
-    host: str
-    port: int
-    rack: str | None
-
-
-class PartitionNow(NamedTuple):
-    """Nobody leads: None. While replicas move, `replicas` has those that come and those that go."""
-
-    leader: int | None
-    replicas: Replicas
-    isr: Replicas
-    adding: Replicas = ()
-    removing: Replicas = ()
-
-    @property
-    def is_moving(self) -> bool:
-        return bool(self.adding or self.removing)
-
-    @property
-    def target(self) -> Replicas:
-        """What the replicas are, or will be when a move that is under way has ended."""
-        return tuple(node for node in self.replicas if node not in self.removing)
-
-    @property
-    def sources(self) -> Replicas:
-        """The replicas that have been there before the move."""
-        return tuple(node for node in self.replicas if node not in self.adding)
-
-
 class ClusterNow(NamedTuple):
     """What one broker told, with the moves that are under way."""
 
     controller: int | None
-    brokers: Mapping[int, BrokerNode]  # those that are there
-    partitions: Mapping[TopicPartition, PartitionNow]
+    brokers: Mapping[int, BrokerState]  # those that are there
+    partitions: Mapping[TopicPartition, PartitionState]
     away: frozenset[int] = frozenset()  # registered and not there; empty where the cluster does not tell
 
     @property
-    def moving(self) -> dict[TopicPartition, PartitionNow]:
+    def moving(self) -> dict[TopicPartition, PartitionState]:
         return {key: partition for key, partition in self.partitions.items() if partition.is_moving}
 
     @property
@@ -97,6 +68,7 @@ class Reassignment(NamedTuple):
 
 
 def parse_reassignment(text: str) -> Reassignment:
+    """A plan may be empty: nothing had to move."""
     document = _parse_document(text, _FORM)
     if "topics" in document and "partitions" not in document:
         raise UsageError("the file names topics, and not where they go", "Plan first: penstock reassign plan -f FILE")
@@ -108,8 +80,6 @@ def parse_reassignment(text: str) -> Reassignment:
         for node, directory in zip(replicas[key], _directories(key, entry, len(replicas[key])), strict=True):
             if directory != ANY_DIRECTORY:
                 directories[ReplicaPlace(key, node)] = directory
-    if not replicas:
-        raise UsageError("the file has no partitions", _FORM)
     return Reassignment(replicas, directories)
 
 
@@ -208,7 +178,7 @@ def format_reassignment(assignment: Assignment) -> str:
 # ---------------------------------------------------------------------------------------------------- choosing
 
 
-def choose_partitions(now: ClusterNow, topics: Iterable[str] | None) -> dict[TopicPartition, PartitionNow]:
+def choose_partitions(now: ClusterNow, topics: Iterable[str] | None) -> dict[TopicPartition, PartitionState]:
     """The partitions of the topics, or all of them; UsageError when a topic is not there."""
     if topics is None:
         return dict(sorted(now.partitions.items()))

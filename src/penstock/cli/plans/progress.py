@@ -11,19 +11,12 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from penstock.cli.plans.assignments import Assignment, ClusterNow, PartitionNow, ReplicaPlace, Replicas
+from penstock.admin.state.brokers import ReplicaFiles
+from penstock.admin.state.partitions import PartitionState
+from penstock.cli.plans.assignments import Assignment, ClusterNow, ReplicaPlace, Replicas
 from penstock.core.types import TopicPartition
 
 Sizes = Mapping[ReplicaPlace, int]  # bytes on disk
-
-
-class ReplicaFiles(NamedTuple):
-    """Where a replica is, and where a copy of it is being made on the same broker (KIP-113)."""
-
-    directory: str | None
-    size: int
-    future_directory: str | None = None
-    future_size: int = 0
 
 
 class MoveState(enum.Enum):
@@ -69,7 +62,7 @@ def survey(now: ClusterNow, sizes: Sizes, wanted: Assignment | None = None) -> O
     return Overview(moves, len(moving.keys() - set(keys)))
 
 
-def _view(key: TopicPartition, partition: PartitionNow | None, sizes: Sizes, wanted: Assignment | None) -> MoveView:
+def _view(key: TopicPartition, partition: PartitionState | None, sizes: Sizes, wanted: Assignment | None) -> MoveView:
     if partition is None:
         return MoveView(key, MoveState.UNKNOWN, (), (), (), 0)
     if partition.is_moving:
@@ -81,14 +74,14 @@ def _view(key: TopicPartition, partition: PartitionNow | None, sizes: Sizes, wan
     return MoveView(key, state, partition.replicas, partition.adding, partition.removing, left)
 
 
-def partition_size(key: TopicPartition, partition: PartitionNow, sizes: Sizes) -> int:
+def partition_size(key: TopicPartition, partition: PartitionState, sizes: Sizes) -> int:
     """As the leader has it, or whoever has most where nobody leads or the leader does not tell."""
-    if partition.leader is not None and ReplicaPlace(key, partition.leader) in sizes:
+    if ReplicaPlace(key, partition.leader) in sizes:
         return sizes[ReplicaPlace(key, partition.leader)]
     return max((sizes.get(ReplicaPlace(key, node), 0) for node in partition.replicas), default=0)
 
 
-def bytes_left(key: TopicPartition, partition: PartitionNow, sizes: Sizes) -> int:
+def bytes_left(key: TopicPartition, partition: PartitionState, sizes: Sizes) -> int:
     whole = partition_size(key, partition, sizes)
     coming = (node for node in partition.adding if node not in partition.isr)
     return sum(max(0, whole - sizes.get(ReplicaPlace(key, node), 0)) for node in coming)

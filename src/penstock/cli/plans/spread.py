@@ -33,7 +33,7 @@ class Wish(NamedTuple):
     is_balanced: bool = True  # False: what can stay stays, however uneven that is
 
 
-class Step(NamedTuple):
+class ReplicaMove(NamedTuple):
     key: TopicPartition
     giver: int
     taker: int
@@ -191,7 +191,7 @@ class _Placement:
                     row.append(taker)
         return any(taker in reached for taker in takers)
 
-    def _one_step(self, givers: list[int], takers: list[int]) -> list[Step]:
+    def _one_step(self, givers: list[int], takers: list[int]) -> list[ReplicaMove]:
         """The usual case, found quickly: where neither side has moved anything yet, no detour is cheaper."""
         for giver in givers:
             for taker in sorted(takers, key=lambda node: (self.load[node], node)):
@@ -201,10 +201,10 @@ class _Placement:
                         return [found[1]]
         return []
 
-    def _cheapest_path(self, givers: list[int], takers: list[int]) -> list[Step]:
+    def _cheapest_path(self, givers: list[int], takers: list[int]) -> list[ReplicaMove]:
         """Bellman-Ford over the brokers. A step costs 1 where it moves a replica from where it was."""
         cost = dict.fromkeys(givers, 0)
-        last: dict[int, Step] = {}
+        last: dict[int, ReplicaMove] = {}
         for _ in self._rack:
             changed = False
             for giver in list(cost):
@@ -221,15 +221,15 @@ class _Placement:
             return []
         # A broker that has its share would have to pass on what it gets.
         end = min(reached, key=lambda node: (self.load[node] >= fair, cost[node], self.load[node], node))
-        path: list[Step] = []
+        path: list[ReplicaMove] = []
         while end not in givers and len(path) <= len(self._rack):
             path.append(last[end])
             end = last[end].giver
         return path[::-1] if end in givers else []
 
-    def _follow(self, path: list[Step]) -> bool:
+    def _follow(self, path: list[ReplicaMove]) -> bool:
         """False, and nothing has changed, where a step stands in the way of another one of the same partition."""
-        done: list[Step] = []
+        done: list[ReplicaMove] = []
         for step in path:
             if not self._can(step):
                 for undone in reversed(done):
@@ -247,10 +247,10 @@ class _Placement:
         holders = self.holders[key]
         for giver in holders:
             for taker in self._rack:
-                if (giver, taker) in self._hopeless and self._can(Step(key, giver, taker)):
+                if (giver, taker) in self._hopeless and self._can(ReplicaMove(key, giver, taker)):
                     self._hopeless.discard((giver, taker))
 
-    def _can(self, step: Step) -> bool:
+    def _can(self, step: ReplicaMove) -> bool:
         holders = self.holders[step.key]
         if step.giver not in holders or step.taker in holders:
             return False
@@ -258,11 +258,11 @@ class _Placement:
         same_rack = self._rack[step.giver] == self._rack[step.taker]
         return same_rack or self._has_room(step.key, step.taker, others)
 
-    def _cheapest_step(self, giver: int, taker: int) -> tuple[int, Step] | None:
+    def _cheapest_step(self, giver: int, taker: int) -> tuple[int, ReplicaMove] | None:
         if (giver, taker) in self._hopeless:
             return None
         for cost, key in self._candidates(giver, taker):  # the cheap ones come first
-            step = Step(key, giver, taker)
+            step = ReplicaMove(key, giver, taker)
             if self._can(step):
                 return cost, step
         self._hopeless.add((giver, taker))
@@ -327,17 +327,17 @@ def _plan_leaders(
     return leaders
 
 
-def _leader_path(load: Mapping[int, int], handover: Callable[[int], dict[int, TopicPartition]]) -> list[Step]:
+def _leader_path(load: Mapping[int, int], handover: Callable[[int], dict[int, TopicPartition]]) -> list[ReplicaMove]:
     """The shortest path from a broker that leads more to one that leads less by two or more; empty: there is none."""
     for most in sorted(set(load.values()), reverse=True):
-        last: dict[int, Step | None] = {node: None for node in load if load[node] == most}
+        last: dict[int, ReplicaMove | None] = {node: None for node in load if load[node] == most}
         row = list(last)
         while row:
             found: list[int] = []
             for giver in row:
                 for taker, key in sorted(handover(giver).items()):
                     if taker not in last:
-                        last[taker] = Step(key, giver, taker)
+                        last[taker] = ReplicaMove(key, giver, taker)
                         found.append(taker)
             ends = [node for node in found if load[node] <= most - 2]
             if ends:
@@ -346,7 +346,7 @@ def _leader_path(load: Mapping[int, int], handover: Callable[[int], dict[int, To
     return []
 
 
-def _walk_back(last: Mapping[int, Step | None], end: int) -> list[Step]:
+def _walk_back(last: Mapping[int, ReplicaMove | None], end: int) -> list[ReplicaMove]:
     path = []
     while step := last[end]:
         path.append(step)

@@ -7,12 +7,14 @@ written. A broker has the rates. Only replicas that move are named: one that is 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.admin.state.partitions import PartitionState
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.plans.assignments import Assignment, PartitionNow, Replicas
+from penstock.cli.plans.assignments import Assignment, Replicas
 from penstock.cli.text import parse_size
+from penstock.core.config.keys.throttles import DIRECTORY_RATE
 from penstock.core.types import TopicPartition
 
 # The rate of the examples in Kafka's documentation. Each broker sends and receives that much beside what clients do:
@@ -43,7 +45,7 @@ def parse_rate(text: str) -> int | None:
     return rate
 
 
-def find_moves(now: Mapping[TopicPartition, PartitionNow], wanted: Assignment) -> dict[TopicPartition, Move]:
+def find_moves(now: Mapping[TopicPartition, PartitionState], wanted: Assignment) -> dict[TopicPartition, Move]:
     """Where records will have to go: for what is wanted, and for what is under way already."""
     moves = {}
     for key, partition in sorted(now.items()):
@@ -85,3 +87,14 @@ def _names(replicas: Iterable[tuple[int, Replicas]]) -> str:
 
 def moving_brokers(moves: Mapping[TopicPartition, Move]) -> list[int]:
     return sorted({node for move in moves.values() for node in (*move.sources, *move.destinations)})
+
+
+def may_keep_rates(
+    away: Collection[int], topics: Mapping[str, Mapping[str, str]], brokers: Mapping[int, Mapping[str, str]]
+) -> list[int]:
+    """Of brokers that are away, by the throttles of topics and of the brokers that are here. Moves set rates at the
+    brokers that their topics name. Moves between directories are named nowhere."""
+    names = [name for values in topics.values() for value in values.values() for name in value.split(",") if name]
+    named = [name.rpartition(":")[2] for name in names]
+    is_anybody = not all(map(str.isdecimal, named)) or any(DIRECTORY_RATE in values for values in brokers.values())
+    return sorted(node for node in away if is_anybody or str(node) in named)

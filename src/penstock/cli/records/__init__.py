@@ -1,1 +1,1 @@
-"""Records as people and programs write them."""
+"""Text formats of records on the command line, for people and for programs."""

@@ -3,7 +3,8 @@
     %t topic   %p partition   %o offset   %k key    %K key length     %T timestamp in ms
     %s value   %S value length   %h headers as k=v,k=v   %D timestamp as ISO 8601   %% a percent sign
 
-A null prints the null marker, and its length is -1. Output is bytes: what was produced comes out as it was.
+A null prints the null marker, and its length is -1. Output is bytes: what was produced comes out as it was, unless it
+is to be shown on a terminal, which would obey some of it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 from penstock.cli.errors import UsageError
 from penstock.cli.text import unescape
 from penstock.cli.times import format_time
+from penstock.core.words.visible_text import harmless, harmless_json, one_line
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -72,12 +74,26 @@ _FIELDS: dict[str, _Field] = {
 _PLACEHOLDER = re.compile(r"%(.?)", re.DOTALL)
 
 
-def compile_format(text: str, null: bytes = b"null") -> RecordWriter:
-    """A writer for the format `text`. UsageError names a placeholder that does not exist."""
+# What others have written, and how a terminal may see it: names and headers in one line, payloads with their lines.
+_SHOWN: dict[str, Callable[[str], str]] = {"t": one_line, "h": one_line, "k": harmless, "s": harmless}
+
+
+def _made_harmless(field: _Field, show: Callable[[str], str]) -> _Field:
+    return lambda record, null: show(field(record, null).decode("utf-8", "backslashreplace")).encode()
+
+
+_SHOWN_FIELDS = {
+    name: _made_harmless(field, _SHOWN[name]) if name in _SHOWN else field for name, field in _FIELDS.items()
+}
+
+
+def compile_format(text: str, null: bytes = b"null", *, is_shown: bool = False) -> RecordWriter:
+    """A writer for the format `text`; `is_shown`: on a terminal. UsageError names a placeholder that does not exist."""
+    fields = _SHOWN_FIELDS if is_shown else _FIELDS
     parts: list[bytes | _Field] = []
     end = 0
     for match in _PLACEHOLDER.finditer(text):
-        field = _FIELDS.get(match.group(1))
+        field = fields.get(match.group(1))
         if field is None:
             raise UsageError(
                 f"{match.group(0)!r} is not a placeholder", "There are %t %p %o %k %K %s %S %T %D %h and %%."
@@ -120,6 +136,11 @@ def write_json(record: OutputRecord) -> bytes:
         "headers": [{"key": name, **json_payload("value", value)} for name, value in record.headers],
     }
     return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+
+
+def show_json(record: OutputRecord) -> bytes:
+    """The same document, for a terminal."""
+    return harmless_json(write_json(record).decode()).encode()
 
 
 def _json_field(name: str, payload: bytes | None, schema_id: int | None, is_json: bool) -> dict[str, Any]:

@@ -12,7 +12,10 @@ from penstock.cli.services.start_properties import start_properties
 def start_registry(options: RegistryOptions) -> int:
     """Blocks until SIGTERM or SIGINT; returns the exit code. Raises UsageError."""
     from penstock.core.config.types import ConfigError
-    from penstock.http.running import run_service
+    from penstock.core.extras import require
+
+    require("registry", "penstock registry start")
+    from penstock.http.service_process import run_service
     from penstock.registry.settings import RegistrySettings
 
     try:

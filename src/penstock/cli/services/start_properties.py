@@ -6,7 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from penstock.cli.text import parse_pairs
+from penstock.cli.output import warn_of_secrets
+from penstock.cli.text import parse_settings
 
 _BOOTSTRAP_VARIABLE = "PENSTOCK_BOOTSTRAP"
 _SERVERS = "bootstrap.servers"
@@ -26,6 +27,7 @@ def start_properties(
     """
     from penstock.core.properties import read_properties
 
+    warn_of_secrets(set_, "Write it into a file, and give that with --config or --command-config.")
     properties = {} if config is None else read_properties(config)
     if command_config is not None:
         client = read_properties(command_config)
@@ -35,4 +37,4 @@ def start_properties(
     properties |= {name: text for name, text in named.items() if text is not None}
     if servers not in properties and os.environ.get(_BOOTSTRAP_VARIABLE):
         properties[servers] = os.environ[_BOOTSTRAP_VARIABLE]
-    return properties | parse_pairs(set_)
+    return properties | parse_settings(set_)

@@ -1,1 +1,1 @@
-"""What commands show: rows and documents. Pure."""
+"""The output of the commands: rows and documents. Pure."""

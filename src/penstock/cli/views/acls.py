@@ -9,7 +9,7 @@ from penstock.cli.output import Table
 from penstock.security.acls.index import Acl, Asked
 from penstock.security.acls.types import camel_case
 from penstock.security.policies.policy import ADDRESSES, EFFECT, FROM, OPERATIONS, PRINCIPALS, TAG, UNTIL
-from penstock.security.rules import Decision
+from penstock.security.rules import AccessDecision
 
 COLUMNS = ("RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")
 _KEYS = tuple(column.lower() for column in COLUMNS)
@@ -60,14 +60,14 @@ def policy_documents(policies: Mapping[str, Mapping[str, str]]) -> list[dict[str
     return [{"policy": name, **settings} for name, settings in policies.items()]
 
 
-def decision_line(asked: Asked, decision: Decision) -> str:
+def decision_line(asked: Asked, decision: AccessDecision) -> str:
     verb = "may" if decision.is_allowed else "may not"
     what = f"{camel_case(asked.operation)} on {camel_case(asked.kind)} {asked.name}"
     return f"{asked.principal} {verb} {what} from {asked.host}: {decision.rule}"
 
 
 def decision_document(
-    asked: Asked, decision: Decision, tags: tuple[str, ...], notes: tuple[str, ...]
+    asked: Asked, decision: AccessDecision, tags: tuple[str, ...], notes: tuple[str, ...]
 ) -> dict[str, Any]:
     return {
         "principal": asked.principal,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.admin.state.partitions import PartitionState
 from penstock.cli.errors import CliError
 from penstock.cli.output import Table
 from penstock.cli.text import format_size
-from penstock.client.move_requests import Moving, find_lagging
+from penstock.client.move_requests import Moving
 from penstock.core.types import TopicPartition
 from penstock.protocol.api_names import API_NAMES
 from penstock.protocol.errors import ErrorCode
@@ -16,7 +17,7 @@ from penstock.protocol.messages.api_versions import ApiVersionsResponse
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResult
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import ClusterMetadata
+    from confluent_kafka.admin import ClusterMetadata, PartitionMetadata
 
 LogDirectories = Sequence[tuple[int, Sequence[DescribeLogDirsResult]]]  # broker id and its directories
 
@@ -32,24 +33,32 @@ class PartitionCounts(NamedTuple):
     topics: int
     partitions: int
     under_replicated: int  # they lack in-sync replicas, but for those that a move adds
-    offline: int  # nobody leads them
+    offline: int  # they have no leader that is there
 
     def __str__(self) -> str:
         return f"{self.partitions} ({self.under_replicated} under-replicated, {self.offline} offline)"
 
 
 def partition_counts(metadata: ClusterMetadata, moves: Mapping[TopicPartition, Moving]) -> PartitionCounts:
-    partitions = {
-        TopicPartition(name, index): partition
+    partitions = [
+        _partition_state(TopicPartition(name, index), partition, moves)
         for name, topic in metadata.topics.items()
         for index, partition in topic.partitions.items()
-    }
+    ]
     return PartitionCounts(
         len(metadata.topics),
         len(partitions),
-        sum(bool(find_lagging(each.replicas, each.isrs, moves.get(where))) for where, each in partitions.items()),
-        sum(each.leader < 0 for each in partitions.values()),
+        sum(each.is_under_replicated for each in partitions),
+        sum(each.is_offline(metadata.brokers) for each in partitions),
     )
+
+
+def _partition_state(
+    place: TopicPartition, partition: PartitionMetadata, moves: Mapping[TopicPartition, Moving]
+) -> PartitionState:
+    move = moves.get(place)
+    adding = () if move is None else move.adding
+    return PartitionState(*place, partition.leader, tuple(partition.replicas), tuple(partition.isrs), adding)
 
 
 def choose_brokers(brokers: Sequence[BrokerView], wanted: Sequence[int] | None) -> list[BrokerView]:

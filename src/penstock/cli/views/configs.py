@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.cli.errors import UsageError
 from penstock.cli.output import Table
-from penstock.cli.text import parse_pair
+from penstock.cli.text import parse_setting
 
 
 class ResourceKind(enum.IntEnum):
@@ -18,7 +18,7 @@ class ResourceKind(enum.IntEnum):
     BROKER = 4
 
 
-class Operation(enum.IntEnum):
+class SettingOperation(enum.IntEnum):
     """IncrementalAlterConfigs' numbers on the wire."""
 
     SET = 0
@@ -39,8 +39,8 @@ class Resource(NamedTuple):
         return "broker defaults" if self.is_broker_default else f"{self.kind.name.lower()} {self.name}"
 
 
-class Change(NamedTuple):
-    operation: Operation
+class SettingChange(NamedTuple):
+    operation: SettingOperation
     key: str
     value: str | None
 
@@ -109,11 +109,11 @@ def parse_changes(
     delete: Iterable[str] | None,
     append: Iterable[str] | None,
     subtract: Iterable[str] | None,
-) -> list[Change]:
-    changes = [Change(Operation.SET, *parse_pair(text)) for text in set_ or ()]
-    changes += [Change(Operation.DELETE, key, None) for text in delete or () for key in text.split(",")]
-    changes += [Change(Operation.APPEND, *parse_pair(text)) for text in append or ()]
-    changes += [Change(Operation.SUBTRACT, *parse_pair(text)) for text in subtract or ()]
+) -> list[SettingChange]:
+    changes = [SettingChange(SettingOperation.SET, *parse_setting(text)) for text in set_ or ()]
+    changes += [SettingChange(SettingOperation.DELETE, key, None) for text in delete or () for key in text.split(",")]
+    changes += [SettingChange(SettingOperation.APPEND, *parse_setting(text)) for text in append or ()]
+    changes += [SettingChange(SettingOperation.SUBTRACT, *parse_setting(text)) for text in subtract or ()]
     if not changes:
         raise UsageError("nothing to change", "Give --set, --delete, --append or --subtract.")
     repeated = {change.key for change in changes if sum(other.key == change.key for other in changes) > 1}

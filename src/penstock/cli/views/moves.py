@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from penstock.admin.state.partitions import NO_LEADER
 from penstock.cli.output import Table
 from penstock.cli.plans.assignments import Assignment, ClusterNow, ReplicaPlace, reassignment_document
 from penstock.cli.plans.progress import MoveState, MoveView, Overview, total_of
@@ -140,9 +141,9 @@ def count_brokers(now: ClusterNow, sizes: Mapping[ReplicaPlace, int]) -> list[Br
     lagging: Counter[int] = Counter()
     for partition in now.partitions.values():
         replicas.update(partition.replicas)
-        lagging.update(node for node in partition.replicas if node not in (*partition.isr, *partition.adding))
+        lagging.update(partition.lagging)
         preferred.update(partition.replicas[:1])
-        if partition.leader is not None:
+        if partition.leader != NO_LEADER:
             leads[partition.leader] += 1
     ids = sorted({*now.brokers, *now.away, *replicas})
     totals = total_of(sizes, ids)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from penstock.cli.errors import UsageError
 from penstock.cli.output import Table
 from penstock.cli.text import format_size, parse_pair, parse_size
-from penstock.security.quotas.alterations import DEFAULT, EXACT
+from penstock.security.quotas.alterations import DEFAULT, EXACT, Component
 from penstock.security.quotas.entities import CLIENT_ID, IP, KINDS_BY_KEY, USER
 
 Entity = dict[str, str | None]  # names by type; None is the default
@@ -20,12 +20,6 @@ _NOBODY = "Give --user, --client-id, --ip or one of their defaults."
 class SetQuotas(NamedTuple):
     entity: Entity
     values: dict[str, float]
-
-
-class FilterPart(NamedTuple):
-    entity_type: str
-    match_type: int
-    match: str | None
 
 
 def choose_entity(names: Mapping[str, str | None], defaults: Iterable[str]) -> Entity:
@@ -77,8 +71,8 @@ def _number(key: str, text: str) -> float:
         raise UsageError(f"{text!r} is not a number", f"Write it as {key}=10.") from None
 
 
-def filter_for(entity: Entity) -> list[FilterPart]:
-    return [FilterPart(each, DEFAULT if name is None else EXACT, name) for each, name in entity.items()]
+def filter_for(entity: Entity) -> list[Component]:
+    return [Component(each, DEFAULT if name is None else EXACT, name) for each, name in entity.items()]
 
 
 def show_entity(entity: Entity) -> str:

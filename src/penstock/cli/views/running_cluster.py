@@ -8,7 +8,7 @@ from typing import NamedTuple
 from penstock.cli.output import Table
 from penstock.cli.views.cluster import PartitionCounts
 from penstock.local_cluster.members import ClusterBroker
-from penstock.local_cluster.state import ClusterState
+from penstock.local_cluster.state import ClusterCounts
 
 
 class MemberView(NamedTuple):
@@ -22,7 +22,7 @@ class RunningView(NamedTuple):
     """Two of them are equal when there is nothing new to show."""
 
     members: tuple[MemberView, ...]
-    state: ClusterState | None
+    state: ClusterCounts | None
 
     @property
     def is_over(self) -> bool:
@@ -37,7 +37,7 @@ class RunningView(NamedTuple):
         return f"Topics: {counts.topics}, partitions: {counts}"
 
 
-def view_of(brokers: list[ClusterBroker], states: Mapping[int, ClusterState | None]) -> RunningView:
+def view_of(brokers: list[ClusterBroker], states: Mapping[int, ClusterCounts | None]) -> RunningView:
     """The controller's answer is the newest, so it counts, if it comes; else the first that comes."""
     answers = {node_id: state for node_id, state in states.items() if state is not None}
     by_the_controller = (state for node_id, state in answers.items() if state.controller_id == node_id)

@@ -8,9 +8,9 @@ from typing import Any
 from penstock.cli.errors import CliError
 from penstock.cli.output import Table
 from penstock.cli.times import format_time
-from penstock.runs.asking import Answer
+from penstock.runs.commands import CommandAnswer
 from penstock.runs.overview import Overview, SeenRun, newest_first
-from penstock.runs.records import Outcome, State, Verb
+from penstock.runs.records import CommandOutcome, State, Verb
 
 _LIST_HINT = "`penstock pipeline list --running` shows the runs, `--all` those that have ended too."
 _REACHED = {Verb.PAUSE: "paused", Verb.RESUME: "running", Verb.STOP: "stopped", Verb.RESTART: "restarted"}
@@ -96,7 +96,7 @@ def choose_run(overview: Overview, kind: str, text: str, now_ms: int) -> SeenRun
     raise CliError(f"{last.record.run} has {last.record.state}{error}", "Start it again with `penstock pipeline run`.")
 
 
-def answer_text(verb: Verb, answer: Answer, waited_s: float) -> str:
+def answer_text(verb: Verb, answer: CommandAnswer, waited_s: float) -> str:
     """What happened. Raises CliError where that is not what was asked for."""
     record, acknowledgement = answer.run.record, answer.acknowledgement
     if acknowledgement is None:
@@ -108,9 +108,9 @@ def answer_text(verb: Verb, answer: Answer, waited_s: float) -> str:
             f"{record.run} did not answer within {waited_s:g} s",
             "The command is valid for a minute. Wait longer with --wait, and look at the run's log.",
         )
-    if acknowledgement.outcome is Outcome.DONE:
+    if acknowledgement.outcome is CommandOutcome.DONE:
         return f"{record.run}: {_REACHED[verb]} ({acknowledgement.text})"
-    if acknowledgement.outcome is Outcome.ACCEPTED:
+    if acknowledgement.outcome is CommandOutcome.ACCEPTED:
         raise CliError(
             f"{record.run} is still {record.state} after {waited_s:g} s: {acknowledgement.text}",
             "The command holds; `penstock pipeline list --running` shows when it is done.",

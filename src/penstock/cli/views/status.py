@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from penstock.admin.state.brokers import BrokerState, DirectoryState
+from penstock.admin.state.partitions import PartitionState
 from penstock.cli.output import Table
 from penstock.cli.text import format_duration, format_size, plural
 from penstock.health.condition import Condition, Lag, Move
 from penstock.health.findings import Finding, Severity, is_healthy
-from penstock.health.observed import BrokerSeen, PartitionSeen
 
 # Rows of a list on the screen; `--json` has all.
 _ROWS = 10
@@ -28,7 +29,7 @@ class StatusView(NamedTuple):
 def head(view: StatusView) -> list[tuple[str, object]]:
     condition, observed = view.condition, view.condition.observed
     counts = (
-        f"{len(observed.partitions):,} in {plural(observed.topic_count, 'topic')}: {len(condition.offline)} offline, "
+        f"{len(observed.partitions):,} in {plural(len(observed.topics), 'topic')}: {len(condition.offline)} offline, "
         f"{len(condition.below_minimum)} below minimum, {len(condition.under_replicated)} under-replicated"
     )
     fields: list[tuple[str, object]] = [
@@ -77,18 +78,18 @@ def status_brokers(view: StatusView) -> Table:
     return table
 
 
-def _state(broker: BrokerSeen) -> str:
+def _state(broker: BrokerState) -> str:
     if broker.silence:
         return "silent"
     return "disk offline" if any(each.error for each in broker.directories) else "running"
 
 
-def _disk(broker: BrokerSeen) -> tuple[str | None, str | None]:
+def _disk(broker: BrokerState) -> tuple[str | None, str | None]:
     """How full the fullest one of its disks is, and what is free there."""
     shares = [
-        (1 - each.usable_bytes / each.total_bytes, each.usable_bytes)
+        (each.full_share, each.usable_bytes)
         for each in broker.directories
-        if each.total_bytes and each.usable_bytes is not None
+        if each.full_share is not None and each.usable_bytes is not None
     ]
     if not shares:
         return None, None
@@ -113,7 +114,7 @@ def _farthest(lags: Sequence[Lag]) -> list[Lag]:
     return sorted(lags, key=lambda lag: -1 if lag.behind is None else lag.behind, reverse=True)
 
 
-def _leader(partition: PartitionSeen) -> int | None:
+def _leader(partition: PartitionState) -> int | None:
     return partition.leader if partition.leader >= 0 else None
 
 
@@ -164,7 +165,7 @@ def status_document(view: StatusView) -> dict[str, Any]:
         "cluster_id": observed.cluster_id,
         "healthy": is_healthy(view.findings),
         "controller": observed.controller_id,
-        "topics": observed.topic_count,
+        "topics": len(observed.topics),
         "partitions": len(observed.partitions),
         "brokers": [_broker_document(condition, broker) for broker in sorted(observed.brokers.values())],
         "gone_brokers": [{"id": node_id, "replicas": count} for node_id, count in condition.gone.items()],
@@ -197,7 +198,7 @@ def status_document(view: StatusView) -> dict[str, Any]:
     }
 
 
-def _partition_document(partition: PartitionSeen) -> dict[str, Any]:
+def _partition_document(partition: PartitionState) -> dict[str, Any]:
     return {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -207,7 +208,7 @@ def _partition_document(partition: PartitionSeen) -> dict[str, Any]:
     }
 
 
-def _broker_document(condition: Condition, broker: BrokerSeen) -> dict[str, Any]:
+def _broker_document(condition: Condition, broker: BrokerState) -> dict[str, Any]:
     return {
         "id": broker.node_id,
         "host": broker.host,
@@ -218,7 +219,12 @@ def _broker_document(condition: Condition, broker: BrokerSeen) -> dict[str, Any]
         "should_lead": condition.preferred.get(broker.node_id, 0),
         "replicas": condition.hosted.get(broker.node_id, 0),
         "stored_bytes": broker.stored_bytes,
-        "directories": [{**each._asdict(), "error": each.error or None} for each in broker.directories],
+        "directories": [_directory_document(each) for each in broker.directories],
         "features": [each._asdict() for each in broker.features],
         "certificate_seconds_left": broker.certificate_left_s,
     }
+
+
+def _directory_document(directory: DirectoryState) -> dict[str, Any]:
+    largest = [{"topic": topic, "bytes": size} for topic, size in directory.largest]
+    return {**directory._asdict(), "error": directory.error or None, "largest": largest}

@@ -44,9 +44,15 @@ class TopicView(NamedTuple):
     def replication_factor(self) -> int:
         return max((partition.factor for partition in self.partitions), default=0)
 
+    def minimum(self, partition: PartitionView) -> int:
+        """How many in-sync replicas acks=all needs: never more than there are (KIP-966)."""
+        return min(self.min_isr, len(partition.replicas))
+
 
 class Troubles(NamedTuple):
-    """Which partitions are looked for: those in any of these states. The rules are those of kafka-topics."""
+    """Which partitions are looked for: those in any of these states. The rules are those of kafka-topics, but for
+    a minimum above the number of replicas: brokers take acks=all, and kafka-topics says that they refuse it.
+    """
 
     under_replicated: bool = False
     under_min_isr: bool = False
@@ -56,8 +62,8 @@ class Troubles(NamedTuple):
     def has(self, topic: TopicView, partition: PartitionView) -> bool:
         return (
             (self.under_replicated and partition.is_under_replicated)
-            or (self.under_min_isr and (partition.leader is None or len(partition.isr) < topic.min_isr))
-            or (self.at_min_isr and len(partition.isr) == topic.min_isr)
+            or (self.under_min_isr and (partition.leader is None or len(partition.isr) < topic.minimum(partition)))
+            or (self.at_min_isr and len(partition.isr) == topic.minimum(partition))
             or (self.unavailable and partition.leader is None)
         )
 

@@ -1,1 +1,1 @@
-"""Batches of records as a client writes and finds them: bytes and decisions, no I/O."""
+"""Record batches in a client: builds and parses them. Bytes and decisions, no I/O."""

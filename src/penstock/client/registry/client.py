@@ -19,9 +19,9 @@ from typing import Self
 
 from penstock.client.registry.administration import RegistryAdministration
 from penstock.client.registry.answers import KeptAnswers, Refusals
-from penstock.client.registry.asking import Questions
 from penstock.client.registry.errors import RegistryAnswerError
 from penstock.client.registry.model import NewSchema, ReferencedSchema, RegisteredSchema
+from penstock.client.registry.queries import Queries
 from penstock.client.registry.references import collect, context_of
 from penstock.client.registry.settings import RegistrySettings
 from penstock.client.registry.transport import RegistryTransport
@@ -55,7 +55,7 @@ class RegistryClient:
         transport: RegistryTransport | None = None,
     ) -> None:
         self._transport = RegistryTransport(settings) if transport is None else transport
-        self._questions = Questions(self._transport)
+        self._queries = Queries(self._transport)
         # What is asked seldom, and never kept.
         self.administration = RegistryAdministration(self._transport)
         self._refusals: Refusals = BoundedCache(
@@ -88,13 +88,13 @@ class RegistryClient:
 
     def schema_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema:
         """`subject` says in which context the id counts; without it that is the default one."""
-        return self._for_ever.ask(("id", schema_id, subject), lambda: self._questions.by_id(schema_id, subject))
+        return self._for_ever.ask(("id", schema_id, subject), lambda: self._queries.by_id(schema_id, subject))
 
     def peek_by_id(self, schema_id: int, subject: str | None = None) -> RegisteredSchema | None:
         return self._for_ever.peek(("id", schema_id, subject))
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
-        return self._for_ever.ask(("guid", guid.lower()), lambda: self._questions.by_guid(guid))
+        return self._for_ever.ask(("guid", guid.lower()), lambda: self._queries.by_guid(guid))
 
     def peek_by_guid(self, guid: str) -> RegisteredSchema | None:
         return self._for_ever.peek(("guid", guid.lower()))
@@ -102,7 +102,7 @@ class RegistryClient:
     def is_id_of(self, schema_id: int, subject: str) -> bool:
         """Whether a version of the subject, deleted or not, has the id."""
         try:
-            ask = self._questions.membership
+            ask = self._queries.membership
             return self._members.ask(("member", schema_id, subject), lambda: ask(schema_id, subject))
         except RegistryAnswerError as error:
             if error.is_not_found:
@@ -110,13 +110,13 @@ class RegistryClient:
             raise
 
     def version(self, subject: str, version: int) -> RegisteredSchema:
-        return self._versions.ask(("version", subject, version), lambda: self._questions.version(subject, version))
+        return self._versions.ask(("version", subject, version), lambda: self._queries.version(subject, version))
 
     def peek_version(self, subject: str, version: int) -> RegisteredSchema | None:
         return self._versions.peek(("version", subject, version))
 
     def latest(self, subject: str) -> RegisteredSchema:
-        return self._versions.ask(("latest", subject), lambda: self._questions.version(subject, "latest"))
+        return self._versions.ask(("latest", subject), lambda: self._queries.version(subject, "latest"))
 
     def peek_latest(self, subject: str) -> RegisteredSchema | None:
         return self._versions.peek(("latest", subject))
@@ -125,7 +125,7 @@ class RegistryClient:
         """Its id, whether it is new or not. Answers of older registries have no version."""
         return self._registered.ask(
             ("register", subject, schema, normalize),
-            lambda: self._questions.registration(subject, schema, normalize),
+            lambda: self._queries.registration(subject, schema, normalize),
         )
 
     def peek_registered(self, subject: str, schema: NewSchema, *, normalize: bool = False) -> RegisteredSchema | None:
@@ -135,7 +135,7 @@ class RegistryClient:
         """The version of the subject that has this schema; 40403 where there is none."""
         return self._registered.ask(
             ("lookup", subject, schema, normalize),
-            lambda: self._questions.lookup(subject, schema, normalize),
+            lambda: self._queries.lookup(subject, schema, normalize),
         )
 
     def peek_lookup(self, subject: str, schema: NewSchema, *, normalize: bool = False) -> RegisteredSchema | None:
@@ -143,9 +143,9 @@ class RegistryClient:
 
     def associated_subject(self, topic: str, *, is_key: bool) -> str | None:
         """The subject that the registry has for the topic's keys or values; None where it has none of its own."""
-        return self._associations.ask(
-            ("associated", topic, is_key), lambda: self._questions.association(topic, is_key)
-        )[0]
+        return self._associations.ask(("associated", topic, is_key), lambda: self._queries.association(topic, is_key))[
+            0
+        ]
 
     def peek_associated_subject(self, topic: str, *, is_key: bool) -> tuple[str | None] | None:
         """In a tuple, because the answer may be that there is none."""

@@ -22,6 +22,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from penstock.client.java_settings import NoCredentialsError, parse_jaas
 from penstock.client.security import kafka_properties
 from penstock.core.config.types import ConfigError
+from penstock.core.words.failure_text import PORTS_END
 
 URL = "schema.registry.url"
 _PREFIX = "schema.registry."
@@ -77,7 +78,8 @@ def _split(text: str) -> SplitResult:
         parts = urlsplit(text if "://" in text else f"http://{text}")
         _ = parts.port
     except ValueError:
-        raise ConfigError(f"{URL} has an address that is none", key=URL) from None
+        # Not quoted: a password may be in it.
+        raise ConfigError(f"{URL}: an address is wrong; write http://HOST:PORT, {PORTS_END}", key=URL) from None
     if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.query or parts.fragment:
         shown = f"{parts.scheme}://{parts.hostname or ''}"
         raise ConfigError(f"{URL}: {shown} is not the address of a registry; write http://HOST:PORT", key=URL)

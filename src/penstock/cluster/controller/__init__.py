@@ -1,1 +1,1 @@
-"""Who may change the metadata, and how a change gets into the store."""
+"""The controller: its election, and the path of a change into the metadata store."""

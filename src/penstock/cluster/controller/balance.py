@@ -1,29 +1,31 @@
-"""The return to preferred leaders: the controller looks now and then, as Kafka's does."""
+"""The return to preferred leaders: the controller checks periodically, as Kafka's controller does."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 
-from penstock.cluster.controller.office import Office
+from penstock.cluster.controller.active_controller import ActiveController
 from penstock.cluster.decisions.elections import decide_balance
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.image_publisher import Publisher
 from penstock.cluster.store.interface import StoreError
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Kafka's first look after an election, and its default of leader.imbalance.per.broker.percentage, which Kafka 4 has no
-# more.
+# Kafka's delay of the first check after an election, and its default of leader.imbalance.per.broker.percentage, which
+# Kafka 4 has no more.
 _FIRST_LOOK_S = 5.0
 _IMBALANCE_PERCENT = 10
 
 
 class Balance:
-    """Begins with an office, and ends by itself when the office is closed."""
+    """Begins with a controller's term, and ends by itself when the term ends."""
 
-    def __init__(self, office: Office, publisher: Publisher, first_look_s: float = _FIRST_LOOK_S) -> None:
-        self._office = office
+    def __init__(
+        self, active_controller: ActiveController, publisher: Publisher, first_look_s: float = _FIRST_LOOK_S
+    ) -> None:
+        self._active_controller = active_controller
         self._publisher = publisher
         self._task: asyncio.Task[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(first_look_s, self._look)
@@ -32,7 +34,7 @@ class Balance:
         self._timer.cancel()
 
     def _look(self) -> None:
-        if not self._office.is_open:
+        if not self._active_controller.is_open:
             return
         settings = self._publisher.config.balance
         interval_s = settings.leader_imbalance_check_interval_seconds
@@ -43,7 +45,9 @@ class Balance:
 
     async def _balance(self) -> None:
         try:
-            await self._office.change(lambda image: decide_balance(image, _IMBALANCE_PERCENT), can_refuse=False)
+            await self._active_controller.change(
+                lambda image: decide_balance(image, _IMBALANCE_PERCENT), can_refuse=False
+            )
         except (ApiError, StoreError) as error:
             logger.warning("leadership could not be balanced: %s", error)
         finally:

@@ -1,12 +1,12 @@
-"""How a broker follows the log: it replays the deltas that it misses, or loads everything where they are not kept."""
+"""Catches a broker up with the log: it replays the missing deltas, or loads everything where these are not kept."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 
-from penstock.cluster.loading import StoredPosition, load, read_deltas, read_position, replayed
-from penstock.cluster.publishing import Publisher
+from penstock.cluster.image_loader import StoredPosition, load, read_deltas, read_position, replayed
+from penstock.cluster.image_publisher import Publisher
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Store, StoreError, StoreErrorKind
 
@@ -19,14 +19,14 @@ async def follow_log(store: Store, publisher: Publisher, highest_level: int) -> 
 
 
 async def catch_up(store: Store, publisher: Publisher, highest_level: int) -> StoredPosition:
-    """With the turn held. Returns where the log stands, and where the image stands now."""
+    """Call with the turn held. Returns the position of the log and the number of the image."""
     image = publisher.image
     stored = await read_position(store, highest_level)
     if stored.position.number < image.number:
-        await store.sync(znodes.LOG)  # a new session may have come to a server that lags
+        await store.sync(znodes.LOG)  # a new session may be with a server that lags
         stored = await read_position(store, highest_level)
     position = stored.position
-    if publisher.is_set_back:  # the log may have come further since, on another way
+    if publisher.is_set_back:  # the log may have advanced since, on another path
         raise _set_back(position.number, image.number)
     if position.number == image.number:
         return stored

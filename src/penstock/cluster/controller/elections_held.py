@@ -1,4 +1,4 @@
-"""How many leaders a change of the metadata has elected, for the controller's metrics. Pure."""
+"""The number of leaders that a change of the metadata elects, for the controller's metrics. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class ElectionsHeld(NamedTuple):
 
 
 def count_elections(old: MetadataImage, new: MetadataImage) -> ElectionsHeld:
-    """Of partitions that were there before: the first leader of a new partition is no news. Costs one comparison of
-    identity for each topic that did not change.
+    """Counts the elections of existing partitions: the first leader of a new partition is no election. Costs one
+    comparison of identity for each topic that did not change.
     """
     count = unclean = 0
     for name, topic in new.topics.items():
@@ -29,6 +29,6 @@ def count_elections(old: MetadataImage, new: MetadataImage) -> ElectionsHeld:
 
 
 def _is_unclean(was: PartitionState, now: PartitionState, image: MetadataImage) -> bool:
-    """A leader that leaves at the end of a move, and is there, has vouched for its successor in the same change."""
+    """A leader that leaves at the end of a move, and is alive, has vouched for its successor in the same change."""
     has_vouched = was.leader in was.removing and was.leader in image.brokers
     return now.leader not in was.isr and not has_vouched

@@ -1,4 +1,4 @@
-"""The users that a new cluster begins with: without one of them nobody could log in to make the others."""
+"""The first users of a new cluster: without them no client could log in to create the others."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from penstock.cluster.decisions.security.users import scram_users
 from penstock.cluster.security_image import NO_SECURITY, SecurityImage, Settings, user_key
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
-# Some thousand users. The file of somebody who mistook another for it costs nothing.
+# Some thousand users. A wrong file in the setting costs nothing.
 _MOST_BYTES = 1_000_000
 
 
 def read_first_users(path: str) -> SecurityImage:
-    """Of the file that `penstock.first.users.file` names; nothing where the name is empty. Raises StoreError."""
+    """The users in the file that `penstock.first.users.file` names; none where the name is empty. Raises StoreError."""
     if not path:
         return NO_SECURITY
     try:
@@ -24,7 +24,7 @@ def read_first_users(path: str) -> SecurityImage:
         return SecurityImage(entity_configs={user_key(name): _settings(value) for name, value in document.items()})
     except OSError as error:
         raise _unreadable(path, error.strerror or "cannot be read") from error
-    except (ValueError, AttributeError, TypeError) as error:  # the text may be a secret: it is not shown
+    except (ValueError, AttributeError, TypeError) as error:  # the text may be a secret: the error does not show it
         raise _unreadable(path, "expected JSON, the settings of each user by name") from error
 
 
@@ -41,4 +41,4 @@ def _settings(value: Any) -> Settings:
 
 
 def _unreadable(path: str, reason: str) -> StoreError:
-    return StoreError(StoreErrorKind.CORRUPT, path, f"penstock.first.users.file: {reason}")  # to try again is no use
+    return StoreError(StoreErrorKind.CORRUPT, path, f"penstock.first.users.file: {reason}")  # a retry is no use

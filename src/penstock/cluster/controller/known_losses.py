@@ -1,10 +1,10 @@
-"""The partitions that nobody leads because the disk of their last in-sync replica has failed, as the controller knows.
+"""The controller's knowledge of partitions without a leader because the disk of their last in-sync replica has failed.
 
 Without it the election after each broker that comes or goes would elect the replica, and the next report of its broker
 would take the leadership back. A loss is known for one state of the partition and one epoch of the broker. When either
-changes, the replica may be a new one on another disk, so the loss counts no more; should it still be one, its broker
-reports it again. For the same reason a controller need not forget anything at the end of its office, and one that was
-just elected begins with nothing.
+changes, the replica may be a new replica on another disk, so the loss counts no more; if it is still lost, its broker
+reports it again. For the same reason a controller need not forget anything at the end of its term, and a new controller
+begins with nothing.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from penstock.replication.changes import LostReplica
 
 class KnownLosses:
     def __init__(self) -> None:
-        # Never changed but replaced: decisions read it in threads.
+        # Replaced, never changed: decisions read it in threads.
         self.by_partition: Losses = {}
 
     def note(self, image: MetadataImage, node_id: int, broker_epoch: int, lost: Sequence[LostReplica]) -> None:
-        """After the report of a broker was decided on. `image` is the newest one."""
+        """Call after the decision on a broker's report. `image` is the newest image."""
         noted = {key: loss for key, loss in self.by_partition.items() if _is_current(image, key, loss)}
         for topic_id, partition in lost:
             topic = image.topics_by_id.get(topic_id)

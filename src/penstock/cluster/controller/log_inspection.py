@@ -1,11 +1,11 @@
-"""Whether the log and the snapshot that its position names are as controllers have written them.
+"""Checks whether the log, and the snapshot that its position names, are as controllers have written them.
 
 Rules:
-- Nobody writes a delta or a part of a snapshot a second time. One that is missing, that was changed since it was made,
-  or that is no delta or another one's is somebody else's doing.
-- Only what a broker reads that starts counts. Older deltas are kept for those that follow, who can do without.
-- An election looks at the names alone. The controller in office looks at the nodes. What was changed it removes. So
-  everybody finds it missing, and `lost_log` knows what to do.
+- No controller writes a delta or a part of a snapshot a second time. A node that is missing, was changed since its
+  creation, is no delta, or has another delta's number is another program's doing.
+- Only the nodes that a starting broker reads count. Older deltas are kept for followers, which can do without.
+- An election checks the names alone. The active controller checks the nodes, and removes changed nodes. So every broker
+  finds them missing, and `lost_log` knows the remedy.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from collections.abc import Collection, Sequence
 from penstock.cluster.controller.removal import remove_nodes
 from penstock.cluster.deltas.encoding import delta_number
 from penstock.cluster.deltas.position import LogPosition
-from penstock.cluster.loading import read_position
+from penstock.cluster.image_loader import read_position
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Check, Node, Store
-from penstock.cluster.store.walking import names_below
+from penstock.cluster.store.tree_walk import names_below
 
 logger = logging.getLogger(__name__)
 
-# Of the nodes that are read at once. A delta can have a megabyte, though few have more than a kilobyte.
+# The number of nodes read at once. A delta can have a megabyte, though few have more than a kilobyte.
 _READ_AT_ONCE = 100
 
 
 async def is_complete(store: Store, position: LogPosition, numbers: Collection[int]) -> bool:
-    """By names: `numbers` are those of the deltas in the store. False also where there is no snapshot."""
+    """Compares names: `numbers` are the numbers of the deltas in the store. False also where there is no snapshot."""
     mark = position.snapshot
     if mark is None or any(number not in numbers for number in range(mark.number + 1, position.number + 1)):
         return False
@@ -39,7 +39,7 @@ async def is_complete(store: Store, position: LogPosition, numbers: Collection[i
 
 
 async def is_damaged(store: Store, fence: Check, position: LogPosition, highest_level: int) -> bool:
-    """For the controller, with a position that it wrote. Raises StoreError."""
+    """For the controller, with a position that the controller wrote. Raises StoreError."""
     mark = position.snapshot
     if mark is None:
         return False
@@ -48,7 +48,7 @@ async def is_damaged(store: Store, fence: Check, position: LogPosition, highest_
     for start in range(0, len(paths), _READ_AT_ONCE):
         part = paths[start : start + _READ_AT_ONCE]
         wrong.update(await asyncio.to_thread(_find_wrong, part, await store.read_many(part)))
-    # Where the position names another snapshot by now, what was read may have gone with the one before.
+    # Where the position names another snapshot by now, the snapshot that was read may have been removed.
     if not wrong or (await read_position(store, highest_level)).position.snapshot != mark:
         return False
     logger.error("somebody has deleted or overwritten %s, and %d nodes of the log in all", min(wrong), len(wrong))

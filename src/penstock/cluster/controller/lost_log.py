@@ -1,18 +1,20 @@
-"""The position of the metadata log, where somebody has deleted or overwritten its node.
+"""Restores the position of the metadata log, where another program has deleted or overwritten its node.
 
 Rules:
-- The newest delta tells where the log stands. Whether the nodes of its change were written is not known any more, so
+- The newest delta has the position of the log. Whether the nodes of its change were written is not known any more, so
   they count as unwritten, and the controller compares.
-- Where no delta is left, a broker that has run through the loss knows the number that the log had at least. As the
-  controller it begins the log anew beyond every number that others may know. So every broker, itself too, loads all
-  nodes. It does so only where the nodes hold every topic that it remembers: a broker that loads deletes the logs of
-  topics that are not there.
-- Where deltas are missing behind the newest one, the log begins later: the oldest deltas are deleted by their numbers.
-- From `SNAPSHOT_LEVEL` on the log and its snapshot are all that counts, and the rules above are for levels before.
-  Whatever is missing, the controller writes a snapshot of the newest that it remembers or finds, and names it. It does
-  so only where nothing in the store is newer than that. Otherwise another broker may know more, and has to be elected.
-- Nobody else can tell. A broker that starts finds the position by the deltas, and from `SNAPSHOT_LEVEL` on by a
-  snapshot that is marked as whole and has every delta behind it. Otherwise it says what is missing, and what to do.
+- Where no delta is left, a broker that ran through the loss knows a number that the log had reached. As the controller
+  it begins the log again beyond every number that others may know. So every broker, itself too, loads all nodes. It
+  does so only where the nodes hold every topic that it remembers: a loading broker deletes the logs of missing topics.
+- Where deltas are missing behind the newest delta, the log begins later: the oldest deltas are deleted by their
+  numbers.
+- From `SNAPSHOT_LEVEL` on only the log and its snapshot count, and the rules above are for levels before. Whatever is
+  missing, the controller writes a snapshot of the newest image that it remembers or finds, and names the snapshot. It
+  does so only where nothing in the store is newer than that. Otherwise another broker may know more, and has to be
+  elected.
+- There is no other source. A starting broker finds the position by the deltas, and from `SNAPSHOT_LEVEL` on by a
+  snapshot that is marked as whole and has every delta behind it. Otherwise its error names the missing nodes, and the
+  remedy.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.cluster.controller.log_inspection import is_complete
-from penstock.cluster.controller.mending import MARGIN, derived_operations
+from penstock.cluster.controller.node_repair import MARGIN, derived_operations
 from penstock.cluster.controller.removal import remove_nodes
 from penstock.cluster.controller.snapshots import delta_numbers, presence, remove_snapshot, write_parts
 from penstock.cluster.deltas.encoding import decode_delta, delta_level
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_mark, decode_position, encode_position
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import load, load_at, read_deltas, replayed
 from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL
-from penstock.cluster.loading import load, load_at, read_deltas, replayed
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     Check,
@@ -43,7 +45,7 @@ from penstock.cluster.store.interface import (
     StoreErrorKind,
 )
 from penstock.cluster.store.transactions import write_operation
-from penstock.cluster.store.walking import names_below
+from penstock.cluster.store.tree_walk import names_below
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ _ADVICE = "stop the brokers and bring a snapshot back with `penstock cluster res
 
 
 async def mend_log(store: Store, fence: Check, image: MetadataImage, highest_level: int) -> None:
-    """For the controller, before it reads the log. `image` is what this broker remembers. Raises StoreError."""
+    """For the controller, before it reads the log. `image` is this broker's last image. Raises StoreError."""
     if not image.number:
         return
     node = await store.read(znodes.LOG)
@@ -67,20 +69,20 @@ async def mend_log(store: Store, fence: Check, image: MetadataImage, highest_lev
     if position is None and mended.number < image.number:
         await _begin_anew(store, fence, image, node, highest_level)
     if node is None or mended == position or mended.number < image.number:
-        return  # a log that can be read and is behind tells of a store that has lost changes: see `Member`
+        return  # a log that can be read and is behind: the store has lost changes, see `ClusterMember`
     logger.warning("%s is written again: it was overwritten, or deltas are missing", znodes.LOG)
     data = encode_position(mended, image.metadata_level)
     await store.transaction([fence, CompareAndSet(znodes.LOG, data, node.version)])
 
 
 async def check_log(store: Store, highest_level: int) -> None:
-    """For a broker that starts, before it makes or loads anything. Raises StoreError, CORRUPT where the log is lost."""
+    """For a starting broker, before it creates or loads anything. Raises StoreError, CORRUPT where the log is lost."""
     node, brokers = await store.read_many([znodes.LOG, znodes.BROKERS])
     if node is not None and _is_readable(node):
         return
     marks = await _marks(store)
     if not marks and (brokers is None or not brokers.data):
-        return  # a new cluster, or one from before there was a log
+        return  # a new cluster, or a cluster from before there was a log
     numbers = await delta_numbers(store)
     if await _newest_level(store, numbers) >= SNAPSHOT_LEVEL:
         position = await _position_by_snapshot(store, marks, numbers, highest_level)
@@ -89,7 +91,7 @@ async def check_log(store: Store, highest_level: int) -> None:
     await store.sync(znodes.LOG)
     now = await store.read(znodes.LOG)
     if now is not None and now != node:
-        return  # another broker has just founded the cluster, or mended the log
+        return  # another broker has just created the cluster, or repaired the log
     if node is None or position is None:
         detail = f"the log of the metadata is missing, and no broker that runs knows where it stood: {_ADVICE}"
         raise StoreError(StoreErrorKind.CORRUPT, znodes.LOG, detail)
@@ -117,10 +119,10 @@ async def _begin_anew(store: Store, fence: Check, image: MetadataImage, node: No
 
 
 class _Left(NamedTuple):
-    """What is there of a log that is damaged."""
+    """The remains of a damaged log."""
 
     node: Node | None  # of the position
-    position: LogPosition | None  # None where that cannot be read
+    position: LogPosition | None  # None where the position is unreadable
     numbers: Collection[int]  # of deltas
 
 
@@ -130,12 +132,12 @@ async def _mend_with_snapshot(
     position = left.position
     if position is not None and position.number < image.number:
         if any(number not in left.numbers for number in range(position.number + 1, image.number + 1)):
-            return  # the store has lost changes: see `Member`
-        left, position = left._replace(position=None), None  # all of them are there, and the position was set back
+            return  # the store has lost changes: see `ClusterMember`
+        left, position = left._replace(position=None), None  # all deltas are there, and the position was set back
     if position is None or not await is_complete(store, position, left.numbers):
         await _go_on(store, fence, image, left, highest_level)
         return
-    # A delta beyond the position is nobody's: the change that makes one moves the position in the same transaction.
+    # No change of ours leaves a delta beyond the position: it moves the position in the same transaction.
     beyond = sorted(number for number in left.numbers if number > position.number)
     if beyond:
         logger.warning("%s is not of a controller's making, and removed", znodes.delta_path(beyond[0]))
@@ -143,8 +145,8 @@ async def _mend_with_snapshot(
 
 
 async def _go_on(store: Store, fence: Check, image: MetadataImage, left: _Left, highest_level: int) -> None:
-    """From a snapshot of the newest that this broker knows or the store tells, beyond every number that others may
-    know. Where the store has traces of something newer it is not this broker who can go on.
+    """Continues from a snapshot of the newest image that this broker or the store has, beyond every number that others
+    may know. Where the store has traces of a newer image another broker has to continue.
     """
     marks = await _marks(store)
     known = await _replayed_from(store, image, left.numbers, highest_level)
@@ -168,7 +170,7 @@ async def _go_on(store: Store, fence: Check, image: MetadataImage, left: _Left, 
 async def _replayed_from(
     store: Store, image: MetadataImage, numbers: Collection[int], highest_level: int
 ) -> MetadataImage | None:
-    """The image with the deltas that follow on it; None where one of them cannot be understood."""
+    """The image with the deltas that follow on it; None where a delta is unreadable."""
     newest = image.number
     while newest + 1 in numbers:
         newest += 1
@@ -193,7 +195,7 @@ async def _write_anew(store: Store, fence: Check, known: MetadataImage, left: _L
 
 
 async def _marks(store: Store) -> list[SnapshotMark]:
-    """Of the snapshots that are whole, the newest first."""
+    """The marks of the whole snapshots, the newest first."""
     names = await names_below(store, znodes.SNAPSHOTS)
     nodes = await store.read_many([f"{znodes.SNAPSHOTS}/{name}" for name in names])
     marks = [decode_mark(node.data) for node in nodes if node is not None]
@@ -203,10 +205,10 @@ async def _marks(store: Store) -> list[SnapshotMark]:
 async def _position_by_snapshot(
     store: Store, marks: Sequence[SnapshotMark], numbers: Collection[int], highest_level: int
 ) -> LogPosition | None:
-    """That of the newest snapshot which is whole and has every delta behind it; None where there is none."""
+    """The position by the newest snapshot that is whole and has every delta behind it; None where there is none."""
     newest = await _newest_position(store, numbers, highest_level)
     if newest is None:
-        return None  # nobody can tell how many there were
+        return None  # the number of parts is unknown
     for mark in marks:
         position = newest._replace(is_unwritten=False, first=min(newest.first, mark.number + 1), snapshot=mark)
         if mark.number < newest.number and await is_complete(store, position, numbers):
@@ -215,13 +217,15 @@ async def _position_by_snapshot(
 
 
 async def _newest_level(store: Store, numbers: Collection[int]) -> int:
-    """Of the newest delta. A rise to `SNAPSHOT_LEVEL` that was given up leaves a snapshot, and no delta of it."""
+    """The level of the newest delta. An abandoned rise to `SNAPSHOT_LEVEL` leaves a snapshot, and no delta with that
+    level.
+    """
     node = await store.read(znodes.delta_path(max(numbers))) if numbers else None
     return FIRST_LEVEL if node is None else delta_level(node.data)
 
 
 def _first_of_run(numbers: Collection[int], newest: int) -> int:
-    """The oldest delta that has all later ones; the number after the newest where there is none."""
+    """The oldest delta that has all later deltas; the number after the newest where there is none."""
     first = newest + 1
     while first - 1 in numbers:
         first -= 1
@@ -229,7 +233,7 @@ def _first_of_run(numbers: Collection[int], newest: int) -> int:
 
 
 async def _newest_position(store: Store, numbers: Collection[int], highest_level: int) -> LogPosition | None:
-    """What the newest delta says; None where there is none."""
+    """The position by the newest delta; None where there is none."""
     newest = max(numbers, default=0)
     path = znodes.delta_path(newest)
     node = await store.read(path) if numbers else None
@@ -241,8 +245,8 @@ async def _newest_position(store: Store, numbers: Collection[int], highest_level
 
 
 def _is_readable(node: Node) -> bool:
-    """Empty is the position of a new cluster, and of no other; from `SNAPSHOT_LEVEL` on that one names a snapshot. A
-    format that is too new is not damage: it is told when the position is read.
+    """Empty is the position of a new cluster, and of no other; from `SNAPSHOT_LEVEL` on the position of a new cluster
+    names a snapshot. A format that is too new is not damage: the read of the position reports it.
     """
     try:
         position = decode_position(node.data, _EVERY_LEVEL)

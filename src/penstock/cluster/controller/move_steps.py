@@ -1,16 +1,16 @@
-"""Steps of moves that are ready at about the same time become one change of the metadata.
+"""Merges steps of moves that are ready at about the same time into one change of the metadata.
 
-A change costs each broker the same, whether it is about one partition or about a hundred: the controller writes it,
-all brokers read it, and clients ask for metadata where a leader is another. A move of many partitions has hundreds of
-steps, in each of which followers join and others leave.
+A change costs each broker the same, whether it concerns one partition or a hundred: the controller writes it, all
+brokers read it, and clients ask for metadata where a leader changes. A move of many partitions has hundreds of steps,
+in each of which followers join and others leave.
 
 Rules:
 - The first step is made at once. Steps that come within the next fifth of a second go together at the end of that time,
   whichever leaders ask for them.
-- Only what nobody waits for waits (`can_wait`). A request that asks for something else as well is not held up. Other
-  requests of the same leader come behind it, since a leader has one under way.
-- Each asker has the answer that it would have had alone.
-- A change whose outcome is not known yet holds up nobody who comes after it: these are told what the office tells.
+- Only steps that no request waits for are delayed (`can_wait`). A request that asks for something else as well is not
+  delayed. Other requests of the same leader come behind it, since a leader has one request in flight.
+- Each leader gets the answer that it would have got alone.
+- A change of unknown outcome delays no later change: later changes fail with the controller's own error.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.cluster.controller.office import Decide
+from penstock.cluster.controller.active_controller import Decide
 from penstock.cluster.decisions.partitions import Alteration, Outcome, decide_alterations
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.replication.changes import AlterPartitionResult
 
 # A change takes each broker 4 to 10 ms of CPU: with five of them in a second, moves take up to 5 % of a core from
-# clients. The end of a move is later by that much.
+# clients. The end of a move comes later by this time.
 INTERVAL_S = 0.2
 
 Waiting = tuple[Alteration, "asyncio.Future[Outcome]"]
@@ -55,7 +55,7 @@ class MoveSteps:
         return result
 
     async def close(self) -> None:
-        """Whoever waits asks another controller."""
+        """Waiting requests go to another controller."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -93,5 +93,5 @@ def _tell_all(steps: Sequence[Waiting], result: Outcome) -> None:
 
 
 def _tell(outcome: asyncio.Future[Outcome], result: Outcome) -> None:
-    if not outcome.done():  # whoever asked may be gone
+    if not outcome.done():  # the asking leader may be gone
         outcome.set_result(result)

@@ -1,14 +1,15 @@
 """Draws Kafka's nodes for tools, behind the log, from `SNAPSHOT_LEVEL` on.
 
 Rules:
-- The picture follows the log and never leads it. Several changes may be drawn at once.
-- What is drawn is drawn whatever stands there: a stranger's node in the place of one of ours is written over.
-- A mark says up to which number everything is drawn. The next controller draws all that the deltas since then concern,
-  and everything where those deltas are not kept any more.
-- An image that is begun is drawn to its end before a newer one: what the newer one takes back again is not forgotten.
+- The picture follows the log and never leads it. One drawing may cover several changes.
+- A drawing overwrites whatever is there: also another program's node in the place of ours.
+- A mark has the number up to which everything is drawn. The next controller draws all nodes that the deltas since then
+  concern, and everything where those deltas are not kept any more.
+- A drawing that has begun is completed before a newer image is drawn: nodes that the newer image takes back again are
+  not forgotten.
 - A drawing that the store has cut short goes on with the transaction that failed.
 - A node is left out that the store cannot hold, that the store does not let us write (an access list, a quota), or that
-  cannot be deleted because a stranger has put nodes below it. Each is warned of once, without those below it.
+  cannot be deleted because another program has put nodes below it. The log warns of each once, without the nodes below.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.cluster.deltas.blurring import blurred_by
+from penstock.cluster.deltas.blurred_image import blurred_by
 from penstock.cluster.deltas.delta import Delta
 from penstock.cluster.deltas.picture import is_left_out, picture_operations, settled_operations, settled_paths
 from penstock.cluster.deltas.position import DELTAS_KEPT
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import read_deltas
 from penstock.cluster.levels import SUPPORTED
-from penstock.cluster.loading import read_deltas
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     Check,
@@ -38,7 +39,7 @@ from penstock.cluster.store.interface import (
     TransactionLimit,
 )
 from penstock.cluster.store.transactions import in_transactions
-from penstock.cluster.store.walking import AT_ONCE, AllowedReads
+from penstock.cluster.store.tree_walk import AT_ONCE, AllowedReads
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES
 
 logger = logging.getLogger(__name__)
@@ -49,18 +50,19 @@ _WRONG_GUESSES = (
     StoreErrorKind.NOT_EMPTY,
     StoreErrorKind.NO_CHILDREN_FOR_EPHEMERALS,
 )
-# Changes that show nothing do not move the mark, but for every so many: the deltas behind it must be kept still.
+# Changes that the picture does not show do not move the mark, except once per this number: the deltas behind the mark
+# must be kept.
 _MARKED_EVERY = 200
-# More deltas behind the mark are not read: a log keeps about half as many.
+# The limit of deltas to read behind the mark: a log keeps about half as many.
 _MOST_DELTAS = 2 * DELTAS_KEPT
-# The loop has some 5 us of work for each operation that the store is given, in one turn.
+# The loop spends some 5 us on each operation that the store gets, in one turn.
 _PART = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, 500)
-# Paths that are remembered as told, so that a store full of them costs little.
+# The number of paths that are remembered as warned of, so that a store full of them costs little.
 _MOST_TOLD = 1_000
 
 
 class _Drawing:
-    """An image, and the transactions that are still to be made for it."""
+    """An image, and the transactions that are still missing for it."""
 
     def __init__(
         self, image: MetadataImage, parts: Iterator[Sequence[Operation]], marked: int, *, is_small: bool
@@ -72,9 +74,9 @@ class _Drawing:
         self._part: Sequence[Operation] | None = None
 
     async def part(self) -> Sequence[Operation] | None:
-        """The same until it is written. None: all are."""
+        """The same part until it is written. None: all parts are written."""
         if self._part is None:
-            # A thread for a few operations would only delay what comes after them.
+            # A thread for a few operations would only delay the next change.
             is_small, parts = self._is_small, self._parts
             self._part = next(parts, None) if is_small else await asyncio.to_thread(next, parts, None)
         return self._part
@@ -90,7 +92,7 @@ class _Begun(NamedTuple):
 
 class Picture:
     def __init__(self, store: Store, fence: Check, drawn: MetadataImage, marked: int) -> None:
-        """`drawn` is what the nodes show, as far as that is known. `marked` is the number in the mark."""
+        """`drawn` is the image that the nodes show, as far as known. `marked` is the number in the mark."""
         self._store = store
         self._fence = fence
         self.drawn = drawn
@@ -102,7 +104,7 @@ class Picture:
     async def open(
         cls, store: Store, fence: Check, image: MetadataImage, highest_level: int = SUPPORTED.highest
     ) -> Picture:
-        """`image` is the newest one. All that may not be drawn is blurred."""
+        """`image` is the newest image. The parts that may not be drawn are blurred."""
         node = await store.read(znodes.PICTURE)
         marked = -1 if node is None else znodes.decode_picture(node.data)
         deltas = await _deltas_since(store, marked, image.number, highest_level)
@@ -160,7 +162,7 @@ class Picture:
                 await self._write_singly(part[1:])
 
     async def _read(self, paths: Sequence[str]) -> Mapping[str, Node]:
-        """Those that are there. One that we may not read is there, and holds we do not know what."""
+        """The existing nodes. A node that we may not read exists, with unknown content."""
         reads = AllowedReads(self._store)
         present: dict[str, Node] = {}
         for start in range(0, len(paths), AT_ONCE):
@@ -176,7 +178,7 @@ class Picture:
                 self._leave_out({operation.path: str(error)})
 
     def _check(self, error: StoreError) -> None:
-        """Raises the error unless a node is to blame for it that is not as was guessed, or that we may not write."""
+        """Raises the error unless its cause is a node that differs from the guess, or that we may not write."""
         is_of_node = error.kind in _WRONG_GUESSES or error.is_refusal
         if not is_of_node or error.path == self._fence.path:
             raise error
@@ -189,7 +191,9 @@ class Picture:
 
 
 async def _deltas_since(store: Store, marked: int, newest: int, highest_level: int) -> Sequence[Delta] | None:
-    """None where they are not known: then nobody knows what is drawn. Who loads looks for damage, and not who draws."""
+    """None where the deltas are not known, so the drawn image is not either. A load looks for damage, a drawing does
+    not.
+    """
     if not max(0, newest - _MOST_DELTAS) <= marked <= newest:
         return None
     try:
@@ -201,6 +205,6 @@ async def _deltas_since(store: Store, marked: int, newest: int, highest_level: i
 
 
 def _taken(operations: deque[Operation]) -> Iterator[Operation]:
-    """One by one: to let go of hundreds of thousands at once would hold the loop."""
+    """One by one: the release of hundreds of thousands at once would hold the loop."""
     while operations:
         yield operations.popleft()

@@ -1,12 +1,13 @@
-"""How a broker joins: the cluster is made if there is none, the broker registers, and somebody is elected.
+"""Joins a broker to its cluster: creates the cluster if there is none, registers the broker, and elects a controller.
 
 Rules:
-- A broker's node belongs to the session that made it. Where the node is there already: made by this session, it is the
-  registration whose answer was lost; made by a former session of this process, it is deleted; made by anybody else, it
-  is perhaps that of the process that ran here before, whose session has not ended yet.
-- The broker's epoch is the version of a counter node, raised in the same transaction. So no registrations share one.
-- A controller is elected by creating its node and raising the controller's epoch in one transaction. The epoch's
-  version is the fence in all that this controller writes.
+- A broker's node belongs to the session that made it. An existing node was made by this session, and is the
+  registration whose answer was lost; or by a former session of this process, and is deleted; or by another process,
+  perhaps the process that ran here before and whose session has not ended yet.
+- The broker's epoch is the version of a counter node, raised in the same transaction. So no two registrations share an
+  epoch.
+- The election of a controller creates its node and raises the controller's epoch in one transaction. The epoch's
+  version is the fence of all writes of this controller.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.cluster.controller.first_users import read_first_users
 from penstock.cluster.controller.lost_log import check_log
-from penstock.cluster.controller.mending import MARGIN
+from penstock.cluster.controller.node_repair import MARGIN
 from penstock.cluster.deltas.position import (
     LogPosition,
     SnapshotMark,
@@ -48,11 +48,12 @@ from penstock.cluster.store.interface import (
     path_and_parents,
 )
 from penstock.cluster.store.znodes import NO_PRODUCER_IDS
+from penstock.cluster.strangers.reports import Told
 from penstock.core.config.sections import IdentitySection
 
 logger = logging.getLogger(__name__)
 
-# Another was faster, or nobody knows. The store is read again behind a `sync`: this server of it may lag.
+# Another broker was faster, or the outcome is unknown. The store is read again behind a `sync`: its server may lag.
 _TRY_AGAIN = (
     StoreErrorKind.NODE_EXISTS,
     StoreErrorKind.BAD_VERSION,
@@ -72,27 +73,33 @@ class Term(NamedTuple):
 
     @property
     def fence(self) -> Check:
-        """First in every transaction of a controller: it fails once another has been elected."""
+        """The first operation in every transaction of a controller: it fails once another controller has been
+        elected.
+        """
         return Check(znodes.CONTROLLER_EPOCH, self.version)
 
 
 class Registered(NamedTuple):
     broker: BrokerRegistration  # with its epoch
     data: bytes  # of its node
-    # Where there was no controller: a start costs one transaction then.
+    # Set where there was no controller: a start costs one transaction then.
     term: Term | None
 
 
 async def ensure_cluster(
-    store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int = SUPPORTED.highest
+    store: Store,
+    identity: IdentitySection,
+    new_cluster_id: str,
+    new_level: int = SUPPORTED.highest,
+    owner: str | None = None,
 ) -> None:
-    """Makes the nodes that are missing: all of them for a new cluster, in one transaction, with its first users.
-    `new_level` is the level of the metadata in a new cluster. Raises StoreError, with CORRUPT where a cluster has lost
-    what nobody can know.
+    """Creates the missing nodes: all of them for a new cluster, in one transaction, with its first users. `new_level`
+    is the level of the metadata in a new cluster. Raises StoreError, with CORRUPT where a cluster has lost nodes that
+    cannot be restored, and where a broker whose data belong to the cluster `owner` finds none.
     """
     await check_log(store, new_level)
     for _ in range(_ATTEMPTS):
-        missing = await _missing_nodes(store, identity, new_cluster_id, new_level)
+        missing = await _missing_nodes(store, identity, new_cluster_id, new_level, owner)
         if not missing:
             return
         try:
@@ -117,8 +124,8 @@ async def _until_connected(store: Store) -> None:
 async def register(
     store: Store, broker: BrokerRegistration, former_sessions: Collection[str], now_ms: int, restoration_id: str = ""
 ) -> Registered:
-    """`restoration_id` is that of the metadata that the broker has loaded. Raises StoreError(NODE_EXISTS) as long as
-    the broker's node belongs to somebody else.
+    """`restoration_id` is the id in the metadata that the broker has loaded. Raises StoreError(NODE_EXISTS) as long as
+    the broker's node belongs to another process.
     """
     path = znodes.broker_path(broker.node_id)
     for _ in range(_ATTEMPTS):
@@ -130,7 +137,7 @@ async def register(
             own = _own_registration(broker.node_id, present, store.session_id)
             if own is not None:
                 return Registered(own, present.data, None)
-            # No broker makes a node that stays.
+            # No broker makes a persistent node for its registration.
             if present.owner not in (None, store.session_id, *former_sessions):
                 detail = f"a broker with node.id {broker.node_id} is already running in this cluster"
                 raise StoreError(StoreErrorKind.NODE_EXISTS, path, detail)
@@ -157,7 +164,7 @@ async def register(
 
 
 def _own_registration(node_id: int, node: Node, session_id: str) -> BrokerRegistration | None:
-    """The answer to it was lost. None where the node is somebody else's, or nobody can read it."""
+    """For a registration whose answer was lost. None where the node is another session's, or cannot be decoded."""
     try:
         return znodes.decode_broker(node_id, node.data) if node.owner == session_id else None
     except StoreError:
@@ -165,8 +172,8 @@ def _own_registration(node_id: int, node: Node, session_id: str) -> BrokerRegist
 
 
 async def is_registered(store: Store, node_id: int, data: bytes) -> bool:
-    """Whether the node that this session registered with is there. What somebody else wrote into it is overwritten with
-    `data`, which this broker registered with.
+    """Whether the node of this session's registration exists. Overwrites another program's content with `data`, which
+    this broker registered with.
     """
     path = znodes.broker_path(node_id)
     node = await store.read(path)
@@ -179,28 +186,31 @@ async def is_registered(store: Store, node_id: int, data: bytes) -> bool:
 
 
 async def read_registered(
-    store: Store, counted: Mapping[int, BrokerRegistration] = MappingProxyType({})
+    store: Store, told: Told, counted: Mapping[int, BrokerRegistration]
 ) -> dict[int, BrokerRegistration]:
-    """The brokers that are here, as the store knows. Of a node that cannot be read, which its broker is about to write
-    again, they are what they were when they were `counted`. A node of no session is no broker's.
+    """The present brokers by the store. Where a node is unreadable, which its broker is about to write again, the
+    broker is as it was when it was `counted`. A node without a session is no broker's.
     """
     names = [name for name in await store.children(znodes.BROKER_IDS) if name.isdecimal()]
     nodes = await store.read_many([f"{znodes.BROKER_IDS}/{name}" for name in names])
     registered = dict(counted)
     here = set()
+    unread: dict[str, bytes] = {}
     for node_id, node in zip(map(int, names), nodes, strict=True):
-        if node is None or node.owner is None:  # it may have left between the two reads
+        if node is None or node.owner is None:  # the broker may have left between the two reads
             continue
         here.add(node_id)
         try:
             registered[node_id] = znodes.decode_broker(node_id, node.data)
-        except StoreError as error:
-            logger.warning("a registration cannot be read: %s", error)
+        except StoreError:
+            unread[znodes.broker_path(node_id)] = node.data
+    for path in told.news("registrations", unread):
+        logger.warning("%s holds no registration of a broker, and changes nothing until a broker writes it", path)
     return {node_id: broker for node_id, broker in registered.items() if node_id in here}
 
 
 async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> Term | None:
-    """None where another was faster, or where nobody knows; whoever watches the controller's node looks again."""
+    """None where another broker was faster, or the outcome is unknown: a watch on the controller's node brings news."""
     term, operations = election_operations(node_id, epoch, now_ms)
     try:
         await store.transaction(operations)
@@ -214,7 +224,7 @@ async def elect(store: Store, node_id: int, epoch: Node | None, now_ms: int) -> 
 
 async def show_controller(store: Store, node: Node | None, node_id: int, now_ms: int) -> None:
     """Writes the controller's node again where it does not name this broker, which made it. That is for tools: brokers
-    trust nothing about the node but who made it.
+    trust only the owner of the node.
     """
     try:
         is_shown = node is None or znodes.decode_controller(node.data) == node_id
@@ -225,8 +235,8 @@ async def show_controller(store: Store, node: Node | None, node_id: int, now_ms:
 
 
 def term_of(epoch: Node | None) -> Term:
-    """Of the controller that is in office. Read the epoch before the controller's node: only then it is its epoch."""
-    if epoch is None:  # somebody has deleted it
+    """The term of the current controller. Read the epoch before the controller's node: only then it is its epoch."""
+    if epoch is None:  # another program has deleted it
         raise StoreError(StoreErrorKind.NO_NODE, znodes.CONTROLLER_EPOCH)
     return Term(znodes.decode_controller_epoch(epoch.data), epoch.version)
 
@@ -241,7 +251,7 @@ def election_operations(node_id: int, epoch: Node | None, now_ms: int) -> tuple[
 
 
 async def _missing_nodes(
-    store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int
+    store: Store, identity: IdentitySection, new_cluster_id: str, new_level: int, owner: str | None
 ) -> list[Operation]:
     configs = [znodes.broker_config_path(None), znodes.broker_config_path(identity.node_id)]
     paths = dict.fromkeys(each for path in znodes.PERSISTENT_PATHS for each in path_and_parents(path))
@@ -266,6 +276,13 @@ async def _missing_nodes(
     elif not is_new:  # a cluster from before there were levels
         wanted[znodes.FEATURES] = znodes.encode_features(FIRST_LEVEL)
     else:
+        # A new cluster would be in the way of the old cluster.
+        if owner is not None and not identity.penstock_cluster_id:
+            detail = (
+                f"there is no cluster, and this broker's data belong to cluster {owner}: check zookeeper.connect, or "
+                "bring the metadata back with penstock cluster restore"
+            )
+            raise StoreError(StoreErrorKind.CORRUPT, znodes.CLUSTER_ID, detail)
         users = read_first_users(identity.penstock_first_users_file)
         if new_level < SNAPSHOT_LEVEL:
             first_nodes = security_nodes.nodes_of(users)
@@ -277,7 +294,7 @@ async def _missing_nodes(
 
 
 def first_snapshot(image: MetadataImage, level: int) -> tuple[bytes, dict[str, bytes]]:
-    """Where the log of a cluster stands that begins with this image, and the nodes of its snapshot, parents first."""
+    """The position of a log that begins with this image, and the nodes of its snapshot, parents first."""
     image = replace(image, metadata_level=level)
     parts = list(snapshot_parts(image))
     mark = SnapshotMark(image.number, len(parts), sum(map(len, parts)))
@@ -288,7 +305,7 @@ def first_snapshot(image: MetadataImage, level: int) -> tuple[bytes, dict[str, b
 
 
 def _what_the_log_tells(data: bytes, highest_level: int) -> dict[str, bytes]:
-    """Nodes that were lost must not begin anew: epochs never go back, and neither does the level."""
+    """Lost nodes must not begin again: epochs never go back, and neither does the level."""
     position = decode_position(data, highest_level)
     return {
         znodes.CONTROLLER_EPOCH: znodes.encode_controller_epoch(position.controller_epoch + MARGIN),

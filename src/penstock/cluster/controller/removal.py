@@ -1,4 +1,4 @@
-"""Removes nodes of the log, also where somebody else has been at work among them."""
+"""Removes nodes of the log, also where another program has changed them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from penstock.cluster.store.interface import Check, Delete, Operation, Store, StoreError, StoreErrorKind
 from penstock.cluster.store.transactions import in_transactions
-from penstock.cluster.store.walking import walk
+from penstock.cluster.store.tree_walk import walk
 
 _OF_STRANGERS = (StoreErrorKind.NO_NODE, StoreErrorKind.NOT_EMPTY)
 
 
 async def remove_nodes(store: Store, fence: Check, paths: Sequence[str]) -> None:
-    """In this order. One that is missing already, or has a stranger's nodes below, holds nobody up. Raises StoreError,
-    with the fence's path where another controller was elected.
+    """Removes in this order. A missing node, or a node with foreign nodes below, does not stop the others. Raises
+    StoreError, with the fence's path where another controller was elected.
     """
     try:
         await _delete(store, fence, paths)

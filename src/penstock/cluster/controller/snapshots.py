@@ -1,13 +1,13 @@
-"""Writes snapshots of the metadata next to the log, and removes those that nobody reads any more.
+"""Writes snapshots of the metadata next to the log, and removes snapshots that no broker reads any more.
 
 Rules:
-- Every transaction checks the controller's epoch. So a snapshot is written by one controller alone.
-- A snapshot counts from the change of the metadata on whose position names it. The controller may die before: what it
-  leaves is never read, and goes before the next snapshot is written.
-- When all parts are written the snapshot's own node gets its mark, for whoever finds no position (`lost_log`).
-- The change that names a snapshot checks in its transaction that the snapshot's first part is there, and the first part
-  is what goes first. So no position ever names a snapshot that was removed.
-- The snapshot that the position names stays until the position names another one. Whoever reads it meanwhile misses a
+- Every transaction checks the controller's epoch. So one controller alone writes a snapshot.
+- A snapshot counts from the change of the metadata on whose position names it. The controller may die before: its parts
+  are never read, and are removed before the next snapshot is written.
+- When all parts are written the snapshot's own node gets its mark, for brokers that find no position (`lost_log`).
+- The change that names a snapshot checks in its transaction that the snapshot's first part exists, and a removal begins
+  with the first part. So no position ever names a removed snapshot.
+- The snapshot that the position names stays until the position names another. A broker that reads it meanwhile misses a
   part, finds that the position has moved, and reads again.
 """
 
@@ -21,14 +21,15 @@ from penstock.cluster.deltas.snapshot import snapshot_parts
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import FIRST_VERSION, Check, CompareAndSet, Create, Store
-from penstock.cluster.store.walking import names_below
+from penstock.cluster.store.tree_walk import names_below
 
-# Whoever loads reads no more of the log than twice this, and a small cluster writes no snapshot because of one change.
+# A loading broker reads no more of the log than twice this, and a small cluster writes no snapshot because of one
+# change.
 _MOST_BYTES = 4_000_000
 
 
 def is_due(position: LogPosition) -> bool:
-    """A snapshot that is larger than the log behind it saves nobody anything."""
+    """A snapshot that is larger than the log behind it saves nothing."""
     mark = position.snapshot
     if mark is None:
         return False
@@ -36,13 +37,13 @@ def is_due(position: LogPosition) -> bool:
 
 
 async def write_snapshot(store: Store, fence: Check, image: MetadataImage, named: SnapshotMark | None) -> SnapshotMark:
-    """`named` is the one that the position names. Raises StoreError, and then the snapshot is not whole."""
+    """`named` is the snapshot that the position names. Raises StoreError, and then the snapshot is not whole."""
     await remove_snapshots(store, fence, named)
     return await write_parts(store, fence, image)
 
 
 async def write_parts(store: Store, fence: Check, image: MetadataImage) -> SnapshotMark:
-    """What is left of an earlier attempt at the same number is not there any more."""
+    """Call after the removal of an earlier attempt at the same number."""
     parent = [] if await store.read(znodes.SNAPSHOTS) is not None else [Create(znodes.SNAPSHOTS)]
     await store.transaction([fence, *parent, Create(znodes.snapshot_path(image.number))])
     parts, count, size = snapshot_parts(image), 0, 0
@@ -56,12 +57,12 @@ async def write_parts(store: Store, fence: Check, image: MetadataImage) -> Snaps
 
 
 def presence(mark: SnapshotMark) -> Check:
-    """That nobody has begun to remove it."""
+    """The check that the removal of the snapshot has not begun."""
     return Check(znodes.snapshot_part_path(mark.number, 0), FIRST_VERSION)
 
 
 async def remove_snapshots(store: Store, fence: Check, *kept_marks: SnapshotMark | None) -> None:
-    """All but these."""
+    """Removes all snapshots but these."""
     kept = {znodes.snapshot_path(mark.number) for mark in kept_marks if mark is not None}
     paths = [f"{znodes.SNAPSHOTS}/{name}" for name in await names_below(store, znodes.SNAPSHOTS)]
     for path in paths:

@@ -1,8 +1,9 @@
-"""One change of the metadata by somebody who is no broker: a tool that works on a cluster whose brokers may run or not.
+"""One change of the metadata by a tool, not a broker. The brokers of the cluster may run or not.
 
-The tool takes the controller's office for as long as its change takes. Whoever was in office before is fenced by the
-new epoch, learns it by the node, and follows the log like the others. When the tool's session ends, the brokers elect a
-controller. So a tool that dies half-way leaves what a controller leaves that dies: the next one writes the rest.
+The tool takes the controller's role for the duration of its change. The new epoch fences the controller before, which
+learns that by the node, and follows the log like the others. When the tool's session ends, the brokers elect a
+controller. So a tool that dies half-way leaves the same state as a dying controller: the next controller writes the
+rest.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import replace
 from penstock.cluster.controller.registration import Term, election_operations
 from penstock.cluster.controller.writer import Writer
 from penstock.cluster.image import NO_CONTROLLER, MetadataImage
-from penstock.cluster.loading import load
+from penstock.cluster.image_loader import load
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import Delete, Operation, Store, StoreError, StoreErrorKind
 from penstock.core.types import format_topic_id, new_topic_id
@@ -31,16 +32,16 @@ async def change_from_outside(
     *,
     can_take_steps: bool,
 ) -> MetadataImage:
-    """The image after the change. The office is given up by `leave_office`, or by closing the store.
+    """The image after the change. `leave_office`, or the close of the store, gives the controller's role up.
 
-    `can_take_steps`: a change that is too large for one delta is made in several, and a crash leaves it made in part.
-    Raises StoreError; with OUTCOME_UNKNOWN whoever loads the image afterwards finds out.
+    `can_take_steps`: a change that is too large for one delta is made in several deltas, and a crash leaves it
+    half-made. Raises StoreError; with OUTCOME_UNKNOWN the image shows the outcome when it is loaded again.
     """
     term = await _take_office(store, now_ms)
     await store.sync(znodes.LOG)
     image, stored = await load(store)
     writer = Writer(store, term.fence, stored, lambda: format_topic_id(new_topic_id()))
-    await writer.write_nodes(image)  # what the controller before left unwritten
+    await writer.write_nodes(image)  # the unwritten nodes of the controller before
     wanted = replace(decide(image), controller_id=NO_CONTROLLER, controller_epoch=term.epoch)
     changes = await asyncio.to_thread(writer.plan if can_take_steps else writer.plan_whole, image, wanted)
     assert changes, "the controller's epoch is another at the least"

@@ -1,7 +1,7 @@
-"""What follows on the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots. Now and
-then it looks whether the log is still as it was written, and whether somebody uses tools that write past the brokers.
+"""The work behind the changes of a controller from `SNAPSHOT_LEVEL` on: the picture for tools, and snapshots.
+Periodically it checks whether the log is still as written, and whether a user runs tools that write past the brokers.
 
-One task does it all, behind the changes. No change waits for it, and nothing is lost where it is cut short.
+One task does all of it, behind the changes. No change waits for it, and an interruption loses nothing.
 """
 
 from __future__ import annotations
@@ -10,43 +10,48 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
+from penstock.cluster.controller.active_controller import ActiveController
 from penstock.cluster.controller.log_inspection import is_damaged
-from penstock.cluster.controller.office import Office
 from penstock.cluster.controller.picture import Picture
 from penstock.cluster.controller.snapshots import is_due, remove_snapshots, trim_log, write_snapshot
 from penstock.cluster.deltas.position import SnapshotMark
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_publisher import ImageSubscription, Publisher
 from penstock.cluster.levels import SNAPSHOT_LEVEL
-from penstock.cluster.publishing import Publisher, Subscription
 from penstock.cluster.store.interface import Store, StoreError
 from penstock.cluster.strangers.changed_nodes import blur_changed
 from penstock.cluster.strangers.old_tools import OldTools
+from penstock.cluster.strangers.reports import Told
 
 logger = logging.getLogger(__name__)
 
-# Between two attempts at a store that refuses.
+# The pause between two attempts at a store that refuses.
 _RETRY_S = 0.5
-# Deltas that go together: each time the names of all are listed.
+# The number of deltas removed together: each time the names of all are listed.
 _TRIMMED_AT_ONCE = 100
-# Between two looks at the log, each of which reads what a broker reads that starts.
+# The pause between two checks of the log, each of which reads the nodes that a starting broker reads.
 INSPECTION_S = 60.0
 
 
 class Upkeep:
-    """Begins with an office, and ends with `stop` or when the office is closed."""
+    """Begins with a controller's term, and ends with `stop` or with the term."""
 
-    def __init__(self, store: Store, office: Office, publisher: Publisher, inspection_s: float) -> None:
+    def __init__(
+        self, store: Store, active_controller: ActiveController, publisher: Publisher, inspection_s: float, told: Told
+    ) -> None:
+        """`told` outlives the term."""
         self._store = store
-        self._office = office
+        self._active_controller = active_controller
         self._publisher = publisher
         self._inspection_s = inspection_s
-        self._old_tools = OldTools(store)
+        self._told = told
+        self._old_tools = OldTools(store, told)
         self._picture: Picture | None = None
         self._is_checked = False
         self._is_inspection_due = False
         self._is_look_due = True
-        self._tidied: SnapshotMark | None = None  # what the position named when others were last removed
-        self._trimmed = -_TRIMMED_AT_ONCE  # the first delta that was kept when others were last removed
+        self._tidied: SnapshotMark | None = None  # the snapshot of the position at the last removal of others
+        self._trimmed = -_TRIMMED_AT_ONCE  # the first kept delta at the last removal of others
         self._complaints: dict[str, str] = {}
         self._chores: Mapping[str, Callable[[], Awaitable[None]]] = {
             "a look at the log of the metadata": self._inspect,
@@ -55,7 +60,7 @@ class Upkeep:
         }
         self._woken = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._end = publisher.subscribe(Subscription(self._published, None, None, None))
+        self._end = publisher.subscribe(ImageSubscription(self._published, None, None, None))
         self._timer: asyncio.TimerHandle | None = None
         self._wake()
         self._rest()
@@ -80,12 +85,16 @@ class Upkeep:
 
     def _wake(self) -> None:
         self._woken.set()
-        if self._task is None and self._office.is_open and self._publisher.image.metadata_level >= SNAPSHOT_LEVEL:
+        if (
+            self._task is None
+            and self._active_controller.is_open
+            and self._publisher.image.metadata_level >= SNAPSHOT_LEVEL
+        ):
             self._task = asyncio.create_task(self._run(), name="metadata-upkeep")
 
     async def _run(self) -> None:
         try:
-            while self._woken.is_set() and self._office.is_open:
+            while self._woken.is_set() and self._active_controller.is_open:
                 self._woken.clear()
                 for name, chore in self._chores.items():
                     await self._do(name, chore)
@@ -93,15 +102,15 @@ class Upkeep:
             self._task = None
 
     async def _do(self, name: str, chore: Callable[[], Awaitable[None]]) -> None:
-        """None of them keeps another one from its work."""
-        if not self._office.is_open:
+        """No part of the work keeps another part from running."""
+        if not self._active_controller.is_open:
             return
         try:
             await chore()
             self._complaints.pop(name, None)
         except StoreError as error:
-            if self._office.writer.is_fenced_by(error):
-                return  # the member hears of it by the store
+            if self._active_controller.writer.is_fenced_by(error):
+                return  # the member learns it from the store
             if self._complaints.get(name) != str(error):
                 self._complaints[name] = str(error)
                 logger.warning("%s: tried again later: %s", name, error)
@@ -112,13 +121,13 @@ class Upkeep:
     async def _inspect(self) -> None:
         if not self._is_inspection_due:
             return
-        writer = self._office.writer
-        if await is_damaged(self._store, self._office.term.fence, writer.position, writer.highest_level):
-            self._office.give_up()
+        writer = self._active_controller.writer
+        if await is_damaged(self._store, self._active_controller.term.fence, writer.position, writer.highest_level):
+            self._active_controller.give_up()
         self._is_inspection_due = False
 
     async def _keep_snapshots(self) -> None:
-        writer, fence = self._office.writer, self._office.term.fence
+        writer, fence = self._active_controller.writer, self._active_controller.term.fence
         named = writer.position.snapshot
         if named != self._tidied:
             await remove_snapshots(self._store, fence, named, writer.offered and writer.offered.mark)
@@ -128,7 +137,7 @@ class Upkeep:
             await trim_log(self._store, fence, first)
             self._trimmed = first
         image, position = self._publisher.image, writer.position
-        # The newest change may not be published yet: what publishes it wakes this task.
+        # The newest change may not be published yet: its publication wakes this task.
         is_newest = position.number == image.number
         if is_newest and is_due(position) and writer.offered is None:
             mark = await write_snapshot(self._store, fence, image, position.snapshot)
@@ -136,13 +145,13 @@ class Upkeep:
             logger.info("a snapshot of the metadata at %d is written: %d bytes", mark.number, mark.size)
 
     async def _draw(self) -> None:
-        fence, image = self._office.term.fence, self._publisher.image
+        fence, image = self._active_controller.term.fence, self._publisher.image
         if self._picture is None:
-            self._picture = await Picture.open(self._store, fence, image, self._office.writer.highest_level)
+            self._picture = await Picture.open(self._store, fence, image, self._active_controller.writer.highest_level)
         await self._picture.draw(image)
         if not self._is_checked:
             drawn = self._picture.drawn
-            self._picture.drawn = await blur_changed(self._store, drawn, self._picture.left_out)
+            self._picture.drawn = await blur_changed(self._store, drawn, self._picture.left_out, self._told)
             self._is_checked = True
             await self._picture.draw(drawn)
         if self._is_look_due:

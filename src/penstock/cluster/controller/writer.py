@@ -7,12 +7,12 @@ Rules:
 - A change that is too large for one delta is made in steps (`deltas.steps`), each of which is a change by itself.
 - From `SNAPSHOT_LEVEL` on a change is one transaction: position and delta. Nodes are drawn later, by `picture`. The
   change that rises to that level first writes a snapshot of the image before it.
-- Below that level the nodes are part of a change. One that fits one transaction is written by one: position, nodes,
-  delta. A change that does not fit begins with the delta, and from then on it is made. The position says that nodes are
-  still to be written; whoever loads overlays them with the delta. The nodes follow, part by part. The next change or
-  the next controller writes what a crash left. Nothing is written of a change before all that it will write is known to
-  fit: a delta whose nodes can never be written would hold up every later change.
-- Whether a change was made is not known after a lost connection. The delta's unique id in the store tells. Until then
+- Below that level the nodes are part of a change. A change that fits one transaction is written by one: position,
+  nodes, delta. A change that does not fit begins with the delta, and from then on it is made. The position shows that
+  nodes are still missing; a loading broker overlays them with the delta. The nodes follow, part by part. The next
+  change or the next controller writes the rest after a crash. Nothing of a change is written before all its writes are
+  known to fit: a delta whose nodes can never be written would hold up every later change.
+- The outcome of a change is not known after a lost connection. The delta's unique id in the store shows it. Until then
   nothing else is written.
 """
 
@@ -30,8 +30,8 @@ from penstock.cluster.deltas.nodes import delta_operations, remaining_operations
 from penstock.cluster.deltas.position import LogPosition, SnapshotMark, decode_position, encode_position, next_position
 from penstock.cluster.deltas.steps import steps
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.image_loader import StoredPosition, read_deltas
 from penstock.cluster.levels import SNAPSHOT_LEVEL, SUPPORTED
-from penstock.cluster.loading import StoredPosition, read_deltas
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import (
     Check,
@@ -48,19 +48,20 @@ from penstock.cluster.store.interface import (
 from penstock.cluster.store.transactions import fits, in_transactions, write_operation
 from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST, MAX_STORE_VALUE_BYTES
 
-# What stands beside a delta in its transaction: two checks, the position, and at most 21 deltas that are not kept.
+# The room for the other operations of a delta's transaction: two checks, the position, and the deletion of at most 21
+# deltas.
 _LOG_OVERHEAD = 8_192
-# The changes of so many partitions go into one delta: a request for the most partitions that one may name is made at
-# once or not at all. A delta has some 130 KB then, and brokers follow it in a few turns of the loop.
+# The number of partitions whose changes go into one delta: a request for the most partitions that a request may name is
+# made at once or not at all. A delta has some 130 KB then, and brokers follow it in a few turns of the loop.
 _PARTITIONS_AT_ONCE = MAX_PARTITIONS_PER_REQUEST
-# NO_NODE: somebody has deleted the node, and the version that it had is of no use any more.
+# NO_NODE: another program has deleted the node, and the version that it had is of no use any more.
 _FENCES = (StoreErrorKind.BAD_VERSION, StoreErrorKind.NODE_EXISTS, StoreErrorKind.NO_NODE)
 
 
-class Change(NamedTuple):
-    """A change, or a step of one, that is ready to be written."""
+class PreparedChange(NamedTuple):
+    """A change, or a step of a change, that is ready to be written."""
 
-    image: MetadataImage  # afterwards, with the number of the delta
+    image: MetadataImage  # the image afterwards, with the number of the delta
     delta: Delta
     data: bytes
     operations: Sequence[Operation]  # on nodes, below `SNAPSHOT_LEVEL`
@@ -69,7 +70,7 @@ class Change(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """A snapshot that the next change names, and what `LogPosition.size` was at its number."""
+    """A snapshot that the next change names, and the value of `LogPosition.size` at its number."""
 
     mark: SnapshotMark
     size: int
@@ -88,29 +89,29 @@ class Writer:
         self._fence = fence
         self.position = stored.position
         self._version = stored.version
-        self._attempt = stored.position  # what the newest write would have made of the position
+        self._attempt = stored.position  # the position after the newest write, if it was made
         self.offered: Offer | None = None
         self._new_id = new_id
         self.highest_level = highest_level
-        # Of a change that did not fit one transaction, until the first attempt to write them.
+        # The nodes of a change that did not fit one transaction, until the first attempt to write them.
         self._operations: Sequence[Operation] | None = None
 
-    def plan(self, old: MetadataImage, new: MetadataImage) -> list[Change]:
+    def plan(self, old: MetadataImage, new: MetadataImage) -> list[PreparedChange]:
         """The changes that lead to the new image, to be written one after another; none where there is nothing to
-        write. Takes some 20 us for each partition that changes, and no turn of the loop: meant for a thread. Raises
+        write. Takes some 20 us for each changed partition, and no turn of the loop: meant for a thread. Raises
         StoreError(TOO_LARGE) where the store cannot take all of it.
         """
-        changes: list[Change] = []
+        changes: list[PreparedChange] = []
         for image in steps(old, new, _PARTITIONS_AT_ONCE):
             changes += self._plan(changes[-1].image if changes else old, image, _PARTITIONS_AT_ONCE)
         return changes
 
-    def plan_whole(self, old: MetadataImage, new: MetadataImage) -> list[Change]:
-        """The same with one change at the most, for what must be made at once or not at all."""
+    def plan_whole(self, old: MetadataImage, new: MetadataImage) -> list[PreparedChange]:
+        """The same with at most one change, for changes that must be made at once or not at all."""
         return self._plan(old, new, 1)
 
-    def _plan(self, old: MetadataImage, new: MetadataImage, most: int) -> list[Change]:
-        """`most` is how many partitions or rules the step concerns: it is divided where its delta is too large."""
+    def _plan(self, old: MetadataImage, new: MetadataImage, most: int) -> list[PreparedChange]:
+        """`most` limits the partitions or rules of the step: a step is divided where its delta is too large."""
         delta = difference(old, new, self._new_id())
         if delta is None:
             return []
@@ -118,11 +119,11 @@ class Writer:
         data = encode_delta(delta, new.metadata_level)
         if len(data) <= self._most_bytes:
             if new.metadata_level >= SNAPSHOT_LEVEL:
-                return [Change(image, delta, data, (), old if old.metadata_level < SNAPSHOT_LEVEL else None)]
+                return [PreparedChange(image, delta, data, (), old if old.metadata_level < SNAPSHOT_LEVEL else None)]
             operations = delta_operations(delta, image)
             for operation in operations:
                 check_operation(operation)
-            return [Change(image, delta, data, operations)]
+            return [PreparedChange(image, delta, data, operations)]
         images = [new]
         while len(images) == 1 and most > 1:
             most //= 2
@@ -130,7 +131,7 @@ class Writer:
         if len(images) == 1:
             detail = f"the change would have {len(data)} bytes in the log, where {self._most_bytes} are the most"
             raise StoreError(StoreErrorKind.TOO_LARGE, znodes.LOG, detail)
-        changes: list[Change] = []
+        changes: list[PreparedChange] = []
         for each in images:
             changes += self._plan(changes[-1].image if changes else old, each, most)
         return changes
@@ -140,8 +141,10 @@ class Writer:
         limit = self._store.transaction_limit
         return (MAX_STORE_VALUE_BYTES if limit is None else limit.size) - _LOG_OVERHEAD
 
-    async def write(self, change: Change) -> None:
-        """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, ask `is_made` before the next."""
+    async def write(self, change: PreparedChange) -> None:
+        """Returns when the change is made. Raises StoreError: with OUTCOME_UNKNOWN, call `is_made` before the next
+        write.
+        """
         position = self._next_position(change)
         assert position.number == change.delta.number, "a change follows on the image that the log stands at"
         operations = change.operations
@@ -158,30 +161,30 @@ class Writer:
             await self._store.transaction(whole)
         except StoreError as error:
             if error.path.startswith(f"{znodes.SNAPSHOTS}/"):
-                self.offered = None  # the snapshot is not there: the one before stays
+                self.offered = None  # the snapshot is not there: the snapshot before stays
             raise
         self._made(position)
         self._operations = change.operations if position.is_unwritten else None
 
     def offer_snapshot(self, mark: SnapshotMark, size: int) -> None:
-        """The next change names it. `size` is that of the position whose number the snapshot has."""
+        """The next change names this snapshot. `size` is that of the position whose number the snapshot has."""
         self.offered = Offer(mark, size)
 
-    def _next_position(self, change: Change) -> LogPosition:
+    def _next_position(self, change: PreparedChange) -> LogPosition:
         position, delta = self.position, change.delta
         if self.offered is not None:
             position = position._replace(snapshot=self.offered.mark, size=position.size - self.offered.size)
         return next_position(position, delta.controller_id, delta.controller_epoch, len(change.data))
 
     async def _begin_picture(self, number: int, level: int) -> list[Operation]:
-        """The nodes show the image from before the rise as a whole, but for the level: see `mending`."""
+        """The nodes show the image from before the rise as a whole, except for the level: see `node_repair`."""
         wanted = {znodes.PICTURE: znodes.encode_picture(number), znodes.FEATURES: znodes.encode_features(level)}
         nodes = await self._store.read_many(list(wanted))
         return [write_operation(path, node, wanted[path]) for path, node in zip(wanted, nodes, strict=True)]
 
-    async def is_made(self, change: Change) -> bool:
-        """After a write of unknown outcome. Raises StoreError as long as it cannot be told, and BAD_VERSION when
-        another controller has written meanwhile.
+    async def is_made(self, change: PreparedChange) -> bool:
+        """Call after a write of unknown outcome. Raises StoreError as long as the outcome stays unknown, and
+        BAD_VERSION when another controller has written meanwhile.
         """
         path = znodes.delta_path(change.delta.number)
         await self._store.sync(path)
@@ -207,9 +210,9 @@ class Writer:
         self._made(position)
 
     async def write_what_fits(self, image: MetadataImage) -> dict[str, list[int]]:
-        """Before the first change of a controller. Where the newest delta has topics whose nodes no store can take, all
-        other nodes are written. Returns these topics with the partitions that the delta changed. Versions before wrote
-        deltas without a look at the nodes that follow from them.
+        """Call before the first change of a controller. Where the newest delta has topics whose nodes no store can
+        take, this writes all other nodes. Returns these topics with the partitions that the delta changed. Earlier
+        versions wrote deltas without a look at the nodes that follow from them.
         """
         if not self.position.is_unwritten:
             return {}
@@ -235,14 +238,14 @@ class Writer:
         return deltas[0]
 
     async def _remaining(self, delta: Delta, image: MetadataImage) -> Sequence[Operation]:
-        """What is left of the newest delta's operations. This writer tried before, or another one wrote the delta."""
+        """The remaining operations of the newest delta. This writer tried before, or another writer wrote the delta."""
         paths = await asyncio.to_thread(touched_paths, delta, image)
         found = await self._store.read_many(paths)
         nodes = {path: node for path, node in zip(paths, found, strict=True) if node is not None}
         return await asyncio.to_thread(remaining_operations, delta, image, nodes)
 
     async def has_its_log(self) -> bool:
-        """Whether the position in the store can be what this writer wrote."""
+        """Whether this writer can have written the position in the store."""
         version = self._version
         node = await self._store.read(znodes.LOG)
         try:
@@ -255,15 +258,16 @@ class Writer:
             return False
 
     def is_fenced_by(self, error: StoreError) -> bool:
-        """Whether the error says that another controller writes, or that somebody has overwritten the log."""
+        """Whether the error means that another controller writes, or that another program has overwritten the log."""
         is_log = error.path in (znodes.CONTROLLER_EPOCH, znodes.LOG) or error.path.startswith(f"{znodes.LOG}/")
         return error.kind in _FENCES and is_log
 
     def _log_operations(
-        self, position: LogPosition, change: Change, operations: Sequence[Operation]
+        self, position: LogPosition, change: PreparedChange, operations: Sequence[Operation]
     ) -> list[Operation]:
         named = position.snapshot if position.snapshot != self.position.snapshot else None
-        # From `SNAPSHOT_LEVEL` on they go later (`upkeep`): one that somebody else has deleted must not stop a change.
+        # From `SNAPSHOT_LEVEL` on old deltas are removed later (`upkeep`): a delta that another program has deleted
+        # must not stop a change.
         first = self.position.first if position.snapshot is not None else min(position.first, position.number)
         trimmed = range(self.position.first, first)
         return [

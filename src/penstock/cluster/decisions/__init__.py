@@ -1,1 +1,1 @@
-"""What the controller decides about topics, partitions and settings. Pure."""
+"""Decisions of the controller about topics, partitions and configuration. Pure."""

@@ -1,12 +1,12 @@
-"""The decision about a single node that is to become a broker of a cluster: whether it can, and the image afterwards.
+"""The decision whether a standalone node can become a broker of a cluster, and the image afterwards.
 
 Rules:
 - Topics keep their names, ids, settings and leader epochs. Each partition has one replica, this broker, which leads it.
-- Nothing of the cluster changes. What both sides have under one name, and differently, is refused: only a person can
-  say which of the two is meant. That holds for the internal topics as well: offsets and transactions of two sides
-  cannot be told apart in one topic.
-- An id of a producer is handed out once. Both sides count from 0, so a cluster that has handed out ids of its own, and
-  a node that has, cannot become one: a producer of the one would be taken for a producer of the other.
+- Nothing of the cluster changes. Resources that both sides have under one name, but with different content, are
+  refused: only a person can decide between the two. That holds for the internal topics as well: offsets and
+  transactions of two sides cannot be told apart in one topic.
+- A producer id is handed out once. Both sides count from 0, so a cluster that has handed out ids of its own cannot
+  adopt a node that has: a producer of the cluster would be taken for a producer of the node.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from penstock.cluster.security_image import NO_SECURITY, SecurityImage
 
 _Key = TypeVar("_Key", int, str)
 
-# Names in a message; of more than that the number is told.
+# The number of names in a message; for more names the message has their number.
 _NAMES_TOLD = 5
 
 
 class AdoptionError(Exception):
-    """`hint` says what the user can do."""
+    """`hint` is the remedy for the user."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}. {hint}" if hint else message)
@@ -35,7 +35,7 @@ class AdoptionError(Exception):
 
 
 class Newcomer(NamedTuple):
-    """The single node: its metadata, the id that it had, and the id that it gets."""
+    """The standalone node: its metadata, its former id, and its new id."""
 
     image: MetadataImage
     former_id: int
@@ -43,9 +43,9 @@ class Newcomer(NamedTuple):
 
 
 def decide_adoption(cluster: MetadataImage, newcomer: Newcomer, registered: Collection[int]) -> MetadataImage:
-    """The cluster's image with all that the node brings. `registered` are the brokers whose nodes are in the store.
+    """The cluster's image with all resources of the node. `registered` are the brokers whose nodes are in the store.
 
-    Raises AdoptionError where something collides.
+    Raises AdoptionError for a collision.
     """
     _check_broker_id(cluster, newcomer.node_id, registered)
     _check_topics(cluster, newcomer.image)
@@ -79,7 +79,9 @@ def _adopted(topic: TopicImage, node_id: int) -> TopicImage:
 
 
 def _directories(cluster: MetadataImage, newcomer: Newcomer) -> Mapping[int, tuple[str, ...]]:
-    """Those of the node, so that no empty disk with its id is taken for it, nor the node for a broker of long ago."""
+    """The directories of the node, so that no empty disk with its id is taken for the node, nor the node for a broker
+    of long ago.
+    """
     others = {node_id: ids for node_id, ids in cluster.directories.items() if node_id != newcomer.node_id}
     own = newcomer.image.directories.get(newcomer.former_id)
     return {**others, newcomer.node_id: own} if own else others
@@ -146,15 +148,16 @@ def _merged(what: str, cluster: Mapping[_Key, Settings], source: Mapping[_Key, S
 
 
 def _security(cluster: MetadataImage, wanted: SecurityImage) -> SecurityImage:
-    """Rights of two sides that are put together would be neither side's: the cluster's are kept, or the node's taken by
-    a cluster without any.
+    """Merged rights of two sides would be neither side's: the cluster keeps its rights, or a cluster without rights
+    takes the node's.
     """
     if wanted in (NO_SECURITY, cluster.security):
         return cluster.security
     if cluster.security != NO_SECURITY:
         raise AdoptionError(
-            "both this node and the cluster have ACLs, users, quotas or policies, and they differ",
-            "Take the node's away, and give the cluster what it lacks of them: penstock acls, users, quotas, policies.",
+            "both this node and the cluster have ACLs, users, quotas, policies or kept tags, and they differ",
+            "Take the node's away, and give the cluster what it lacks of them: penstock acls, users, quotas, policies, "
+            "configs.",
         )
     if cluster.metadata_level < SECURITY_LEVEL:
         raise AdoptionError(

@@ -1,26 +1,26 @@
-"""The controller's decision when brokers come, go or come back: who is in sync, and who leads.
+"""The controller's decision when brokers come, go or come back: in-sync sets and leaders.
 
-A broker whose epoch in the store is another than in the image was gone meanwhile, whether or not anybody saw it go. It
-may have lost records that it had acknowledged as a follower, and it knows nothing of what it led. So:
+A broker whose epoch in the store differs from the epoch in the image was gone meanwhile, whether or not another broker
+noticed. It may have lost records that it had acknowledged as a follower, and it knows nothing of its leaderships. So:
 
 1. In-sync members that were here all the time remain in sync; the others leave.
-2. Those remain, too, whose new registration names the epoch in the image as the one before: the process ended cleanly
-   in that epoch, or only its session ended and the process went on. Nobody has succeeded them, because the image would
-   say so, and their logs end where they ended. If the leader is one of them it stays in its term. So the clean restart
-   of a single node changes no partition, and neither does a store that was frozen, which ends all sessions but perhaps
-   one at the moment in which it goes on.
-3. Where there is none of either kind, one of the live in-sync members leads alone, rather the last leader, in a new
-   term even if it led before: recovery may have cut records off, and the next ones at the same offsets must be told
-   from them (KIP-101). The in-sync members that are not here do not count then, as in Kafka: whoever waited for the
-   last of them would wait for ever after the loss of one disk.
-4. Where no in-sync member lives, nobody leads, and the in-sync set stays as it is: each member has every acknowledged
+2. Those remain, too, whose new registration names the epoch in the image as the epoch before: the process ended cleanly
+   in that epoch, or only its session ended and the process went on. No other process had their ids since, because the
+   image would show that, and their logs end where they ended. If the leader is one of them it stays in its term. So the
+   clean restart of a standalone node changes no partition, and neither does a frozen store, which ends all sessions but
+   perhaps one when it resumes.
+3. Where there is none of either kind, one of the live in-sync members leads alone, preferably the last leader, in a new
+   term even if it led before: recovery may have truncated records, and the next records at the same offsets must differ
+   from them by their epoch (KIP-101). The absent in-sync members do not count then, as in Kafka: to wait for the last
+   of them would be to wait for ever after the loss of one disk.
+4. Where no in-sync member lives, none leads, and the in-sync set stays as it is: each member has every acknowledged
    record, and the first one that comes will lead. Only where the topic allows it a replica out of sync leads at once.
-5. A broker whose data directories are all others than before, and empty, has lost its data: a disk was replaced. (Not
-   empty: somebody has removed meta.properties.) The same holds for an empty broker that is not registered, which is new
-   or was unregistered. The broker leaves every in-sync set, also one that it is the last member of. Nobody is in sync
-   then and nobody leads, until somebody allows an unclean election: what was acknowledged is gone, and that must not go
-   unnoticed. Otherwise an empty disk that comes back first after a stop of the whole cluster would lead, and the others
-   would cut off what it lacks.
+5. A broker whose data directories are all new, and empty, has lost its data: a disk was replaced. (Not empty: somebody
+   has removed meta.properties.) The same holds for an empty broker that is not registered, which is new or was
+   unregistered. The broker leaves every in-sync set, also as its last member. Then no broker is in sync and none leads,
+   until an operator allows an unclean election: acknowledged records are gone, and that must not go unnoticed.
+   Otherwise an empty disk that comes back first after a stop of the whole cluster would lead, and the others would
+   truncate the records that it lacks.
 6. A replica that was lost with its disk counts as dead while its broker goes on (`lost_replicas`).
 
 The leader changes only where it has to.
@@ -41,8 +41,8 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 
 class _Attendance(NamedTuple):
-    """The live brokers, those of them that were here all the time, those that have what they had in the epoch of the
-    image, and those that have lost their data.
+    """The live brokers, among them those that were here all the time, those that have the data of the image's epoch,
+    and those that have lost their data.
     """
 
     brokers: Mapping[int, BrokerRegistration]
@@ -63,10 +63,10 @@ def decide_registered(
     may_be_unclean: UncleanRule,
     losses: Losses = MappingProxyType({}),
 ) -> Decision[None]:
-    """`registered` is what stands in the store now. Elects also where no broker changed but a leader is missing.
+    """`registered` are the registrations in the store now. Elects also where no broker changed but a leader is missing.
 
-    Topics that keep all their states remain the same objects: 10,000 partitions that nothing happened to take about
-    5 ms, one whose state changes takes about 5 us.
+    Topics that keep all their states remain the same objects: 10,000 unchanged partitions take about 5 ms, a changed
+    partition about 5 us.
     """
     attendance = _compare(image, _able(image, registered))
     changed: dict[str, TopicImage] = {}
@@ -92,8 +92,8 @@ def decide_registered(
 
 
 def decide_unregister(image: MetadataImage, node_id: int) -> Decision[None]:
-    """A broker that is away is forgotten, and registers anew if it comes back. Nothing changes for a broker that is
-    here: its node says that it is registered.
+    """Forgets a broker that is away; it registers again if it comes back. Nothing changes for a present broker: its
+    node keeps it registered.
 
     Replicas of the broker stay in their partitions' lists until somebody moves them, as in Kafka. So does the last
     member of an in-sync set. Raises ApiError(BROKER_ID_NOT_REGISTERED).
@@ -119,7 +119,7 @@ def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration])
         broker, before = registered[node_id], image.brokers.get(node_id)
         if before is not None and before.epoch == broker.epoch:
             steady.add(node_id)
-            # The image alone knows of a shutdown under way: the broker's own node does not say it.
+            # Only the image knows of a shutdown in progress: the broker's own node does not have it.
             broker = broker._replace(is_stopping=broker.is_stopping or before.is_stopping)
         elif broker.is_empty and _are_all_new(image, broker):
             lost.add(node_id)
@@ -130,8 +130,8 @@ def _compare(image: MetadataImage, registered: Mapping[int, BrokerRegistration])
 
 
 def _are_all_new(image: MetadataImage, broker: BrokerRegistration) -> bool:
-    """Whether the broker has none of the directories that it had. A registered broker that never told, or a broker
-    that does not tell now, is from before brokers told.
+    """Whether the broker has none of its former directories. A broker that registers without directories, then or now,
+    has a version that did not name them.
     """
     if broker.node_id not in image.registered:
         return bool(broker.directories)
@@ -142,7 +142,7 @@ def _are_all_new(image: MetadataImage, broker: BrokerRegistration) -> bool:
 def _next_states(
     topic: TopicImage, attendance: _Attendance, may_be_unclean: UncleanRule, losses: Losses
 ) -> tuple[PartitionState, ...] | None:
-    """None where all stay the same."""
+    """None where all states stay the same."""
     steady = attendance.steady
     affected = [state for state in topic.partitions if state.leader not in steady or not steady.issuperset(state.isr)]
     if not affected:
@@ -166,14 +166,14 @@ def _next_states(
 
 
 def _without_lost(attendance: _Attendance, state: PartitionState, loss: KnownLoss | None) -> _Attendance:
-    """For one partition: a replica of it that is known to be lost is not here."""
+    """For one partition: a replica that is known to be lost counts as absent."""
     if loss is None or loss.state != state:
         return attendance
     broker = attendance.brokers.get(loss.node_id)
     if broker is None or broker.epoch != loss.broker_epoch:
         return attendance
     brokers = {node_id: each for node_id, each in attendance.brokers.items() if node_id != loss.node_id}
-    # It is none of the unharmed: those are in an epoch in which they cannot have reported anything yet.
+    # The replica is not among the unharmed: in their epochs they cannot have reported anything yet.
     return attendance._replace(brokers=brokers, steady=attendance.steady - {loss.node_id})
 
 
@@ -192,7 +192,7 @@ def _elect_in_sync(state: PartitionState, attendance: _Attendance) -> PartitionS
 
 
 def _choose_out_of_sync(state: PartitionState, attendance: _Attendance) -> int:
-    """Rather a replica that has some of the records than one that has none."""
+    """A replica with some of the records is better than a replica with none."""
     kept = [node for node in state.replicas if node not in attendance.lost]
     leader = choose_leader(state.replicas, kept, attendance.brokers)
     return choose_leader(state.replicas, state.replicas, attendance.brokers) if leader == NO_LEADER else leader

@@ -1,12 +1,11 @@
 """The controller's decisions about configuration: AlterConfigs and IncrementalAlterConfigs.
 
-A resource is changed as a whole or not at all; an error concerns that resource alone. Codes and texts are Kafka's, also
-where they surprise: a bad value is INVALID_CONFIG for a topic but INVALID_REQUEST for a broker (KAFKA-13609).
+A resource is changed as a whole or not at all; an error concerns that resource alone. Codes and texts are Kafka's, even
+surprising ones: a bad value is INVALID_CONFIG for a topic but INVALID_REQUEST for a broker (KAFKA-13609).
 """
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +13,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from penstock.cluster.decisions.decision import AlterConfigsResult, Decision, FullChange, IncrementalChange
+from penstock.cluster.decisions.security.kept_tags import with_kept_tags
 from penstock.cluster.decisions.topic_names import check_topic_name
-from penstock.cluster.image import MetadataImage, Settings
+from penstock.cluster.image import MetadataImage, Settings, settings_with_tags
 from penstock.cluster.store import znodes
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.changes import (
@@ -26,24 +26,12 @@ from penstock.core.config.changes import (
     check_broker_settings,
 )
 from penstock.core.config.group import group_config
+from penstock.core.config.keys.authorization import TAGS_KEY
+from penstock.core.config.resources import ConfigResourceType
 from penstock.core.config.table import BROKER_KEYS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
 from penstock.core.config.types import ConfigError, ConfigKey
 from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES
 from penstock.protocol.errors import ApiError, ErrorCode
-
-
-class ConfigResourceType(enum.IntEnum):
-    """The numbers of DescribeConfigs and AlterConfigs."""
-
-    UNKNOWN = 0
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
-    # Ours: a policy on tags. Far from Kafka's numbers, which are powers of two.
-    POLICY = 120
-
 
 _KEYS: dict[int, Mapping[str, ConfigKey]] = {
     ConfigResourceType.TOPIC: TOPIC_KEYS_BY_NAME,
@@ -53,7 +41,7 @@ _KEYS: dict[int, Mapping[str, ConfigKey]] = {
 
 Key = TypeVar("Key", int, str)
 Change = TypeVar("Change", IncrementalChange, FullChange)
-# From the settings a resource has to those it asks for.
+# From the settings of a resource to the requested settings.
 Transform = Callable[[Settings], Mapping[str, str]]
 
 
@@ -67,7 +55,9 @@ def decide_incremental_alter_configs(
     *,
     validate_only: bool = False,
 ) -> Decision[AlterConfigsResult]:
-    """`config` is that of the broker the request came to: a broker resource must be this broker, or all of them."""
+    """`config` is the configuration of the broker that got the request: a broker resource must be this broker, or all
+    brokers.
+    """
     return _decide(image, config, requested, _incremental_transform, validate_only)
 
 
@@ -143,7 +133,7 @@ def _check_duplicates(names: list[str]) -> None:
 
 
 def _check_nulls(names: Iterable[str]) -> None:
-    listed = list(names)  # a name may be the empty text, so the join says nothing
+    listed = list(names)  # a name may be the empty text, so an empty join proves nothing
     if listed:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(listed)}")
 
@@ -167,13 +157,16 @@ def _alter_topic(image: MetadataImage, config: BrokerConfig, name: str, transfor
     if not name:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
     topic = image.topics.get(name)
+    before = settings_with_tags(image, name)
     try:
-        settings = transform(topic.configs if topic is not None else {})
+        settings = transform(before)
         check_topic_name(name)
         config.topic_config(settings)
     except ConfigError as error:
         raise ApiError(ErrorCode.INVALID_CONFIG, error.message) from error
     if topic is None:
+        if before and settings.keys() <= {TAGS_KEY}:
+            return with_kept_tags(image, name, settings.get(TAGS_KEY, ""))
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return image.with_topics({name: topic._replace(configs=_stored(settings))})
 

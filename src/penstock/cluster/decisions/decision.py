@@ -1,4 +1,4 @@
-"""What a controller's decision is made of."""
+"""The types of the controller's decisions: their inputs and results."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class CreateTopicResult(NamedTuple):
     name: str
     code: ErrorCode
     message: str | None
-    # The topic as created, or as `validate_only` would have created it.
+    # The created topic, or the topic that a request without `validate_only` would have created.
     topic: TopicImage | None = None
 
 
 class TopicSelector(NamedTuple):
-    """A topic by name or by id, whichever the client gave."""
+    """A topic by name or by id, as in the request."""
 
     name: str | None
     topic_id: TopicId = ZERO_TOPIC_ID
@@ -51,7 +51,7 @@ class DeleteTopicResult(NamedTuple):
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions there are to be afterwards, and the replicas of the new ones, or None."""
+    """The number of partitions afterwards, and the replicas of the new partitions, or None."""
 
     name: str
     partition_count: int
@@ -65,7 +65,7 @@ class CreatePartitionsResult(NamedTuple):
 
 
 class RequestedChange(NamedTuple):
-    """One key of IncrementalAlterConfigs as it came in: the operation may be a number nobody knows."""
+    """One key of IncrementalAlterConfigs as it came in: the operation may be an undefined number."""
 
     name: str
     operation: int
@@ -79,7 +79,7 @@ class IncrementalChange(NamedTuple):
 
 
 class FullChange(NamedTuple):
-    """AlterConfigs: what is not in `settings` goes back to its default."""
+    """AlterConfigs: a key that is not in `settings` returns to its default."""
 
     resource_type: int
     resource_name: str

@@ -1,7 +1,7 @@
 """The controller's decisions about leader elections: ElectLeaders, and the return of leadership to preferred leaders.
 
-The preferred leader is the first replica of the assignment. Leadership gathers on the brokers that stayed when others
-went, so the controller gives it back once brokers lack too much of what they should lead.
+The preferred leader is the first replica of the assignment. Leadership gathers on the brokers that stayed while others
+were away, so the controller gives it back once brokers lack too large a share of their leaderships.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ElectionResult(NamedTuple):
 def decide_elections(
     image: MetadataImage, partitions: Sequence[TopicPartition] | None, election_type: ElectionType
 ) -> Decision[ElectionResult]:
-    """One result for each partition named, or for each one there is where `partitions` is None.
+    """One result for each named partition, or for each existing partition where `partitions` is None.
 
-    An unclean election needs no permission of the topic: whoever asks for it accepts that records may be lost.
+    An unclean election needs no permission of the topic: the client that asks for it accepts the loss of records.
     """
     states = ChangedStates(image)
     results = tuple(
@@ -52,7 +52,9 @@ def decide_elections(
 
 
 def decide_offline(image: MetadataImage, may_be_unclean: UncleanRule) -> Decision[None]:
-    """Partitions without a leader get one where their topics allow an unclean election: after the settings changed."""
+    """Partitions without a leader get one where their topics allow an unclean election: called after a change of
+    settings.
+    """
     states = ChangedStates(image)
     for topic in image.topics.values():
         offline = [state for state in topic.partitions if state.leader == NO_LEADER]
@@ -65,7 +67,7 @@ def decide_offline(image: MetadataImage, may_be_unclean: UncleanRule) -> Decisio
 def decide_balance(image: MetadataImage, imbalance_percent: int) -> Decision[None]:
     """Preferred leaders lead again, for each live broker that lacks a larger share of its partitions than this.
 
-    `imbalance_percent` is leader.imbalance.per.broker.percentage. A partition that nobody leads has no live replica in
+    `imbalance_percent` is leader.imbalance.per.broker.percentage. A partition without a leader has no live replica in
     sync, or a lost one: there is nothing to balance.
     """
     preferred: Counter[int] = Counter()
@@ -117,7 +119,7 @@ def _elect_preferred(state: PartitionState, image: MetadataImage) -> PartitionSt
 
 
 def _elect_any(state: PartitionState, image: MetadataImage) -> PartitionState:
-    """An in-sync replica rather than another. The others of the set may lead after it, so the set stays with them."""
+    """Prefers an in-sync replica. The others of the set may lead after it, so the set stays with them."""
     live = tuple(node for node in state.isr if node in image.brokers)
     if live:
         return with_in_sync(state, live, image.brokers)

@@ -3,9 +3,9 @@
 One feature has a level that changes: the metadata's. The rules are those of Kafka's controller for `metadata.version`:
 
 - The level rises only to one that the controller and all brokers know. A broker that has replicas and is not here may
-  be an old one, which could not come back: it counts as one that does not know the level.
-- The level never falls: an older version could not read what stands in the log.
-- One update that is refused refuses all of them.
+  be an old one, which could not come back: it counts as a broker that does not know the level.
+- The level never falls: an older version could not read the log.
+- One refused update refuses all of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class FeatureUpdate(NamedTuple):
 
 
 class Knowledge(NamedTuple):
-    """What the controller itself knows: its id, its levels of the metadata, and features whose level never changes."""
+    """The controller's own knowledge: its id, its levels of the metadata, and features whose level never changes."""
 
     node_id: int
     levels: LevelRange

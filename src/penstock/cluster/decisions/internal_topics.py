@@ -1,4 +1,4 @@
-"""How the topics that the broker itself writes to are created."""
+"""The creation of the topics that the broker itself writes to."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import AuditSection, OffsetsTopicSection, TransactionTopicSection
 from penstock.core.internal_topics import AUDIT, CONSUMER_OFFSETS, TRANSACTION_STATE
 
-# What `segment.bytes` allows; the two keys below allow less, from before KIP-1030 raised it.
+# The largest value of `segment.bytes`; the two keys below allow less, from before KIP-1030 raised it.
 _LEAST_SEGMENT_BYTES = 1_048_576
-# What the wire's 16 bits allow, so any number of replicas that the settings name.
+# The limit of the wire's 16 bits, so any number of replicas that the settings name.
 _MAX_REPLICATION_FACTOR = 32_767
 
 
@@ -23,11 +23,11 @@ def is_created_on_demand(name: str) -> bool:
 def internal_topic(name: str, config: BrokerConfig, broker_count: int, *, is_cluster: bool = False) -> NewTopic:
     """The topic with Kafka's settings. Raises KeyError for any other name.
 
-    A broker that has its metadata to itself creates it with no more replicas than there are brokers: Kafka refuses to
-    create `__consumer_offsets` on one broker unless offsets.topic.replication.factor says 1; then no group works, and
-    the reason is hard to find. In a cluster the topic gets the replicas that its settings name, as in Kafka: the first
-    broker that starts must not leave it without copies for ever. Until enough brokers have registered, its creation
-    fails with INVALID_REPLICATION_FACTOR, and clients are told COORDINATOR_NOT_AVAILABLE and try again.
+    A standalone broker creates the topic with no more replicas than there are brokers: Kafka refuses to create
+    `__consumer_offsets` on one broker unless offsets.topic.replication.factor is 1; then no group works, and the reason
+    is hard to find. In a cluster the topic gets the replicas that its settings name, as in Kafka: the first broker that
+    starts must not leave it without copies for ever. Until enough brokers have registered, its creation fails with
+    INVALID_REPLICATION_FACTOR, and clients get COORDINATOR_NOT_AVAILABLE and try again.
     """
     return _TOPICS[name](config, _MAX_REPLICATION_FACTOR if is_cluster else broker_count)
 

@@ -2,13 +2,13 @@
 
 Such a replica counts as dead:
 1. It leaves an in-sync set that has another live member. If it led, one of those leads.
-2. As the last live member it stays in the set, as the last one always does, and nobody leads. Only where the topic
-   allows it a replica out of sync leads at once.
-3. A replica that is not in sync and does not lead is none of the controller's business.
+2. As the last live member it stays in the set, as the last member always does, and no replica leads. Only where the
+   topic allows it a replica out of sync leads at once.
+3. A replica that is not in sync and does not lead does not concern the controller.
 
-A lost replica cannot join again: it does not fetch. When its broker starts anew with the disk mended, it returns as any
-other does. Elections after brokers came or went pass over a replica that the controller knows to be lost. Whoever else
-elects one, an operator or a controller that was just elected, is taken back by the broker's next report.
+A lost replica cannot join again: it does not fetch. When its broker restarts with a repaired disk, the replica returns
+as any other does. Elections after brokers came or went pass over a replica that the controller knows to be lost. Where
+an operator or a newly elected controller elects it, the broker's next report takes that back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.replication.changes import LostReplica, LostReplicaResult
 
 
 class KnownLoss(NamedTuple):
-    """The replica on `node_id` was lost in this epoch of the broker. Nobody has led since, in this state."""
+    """The replica on `node_id` was lost in this epoch of the broker. No broker has led since, in this state."""
 
     state: PartitionState
     node_id: int

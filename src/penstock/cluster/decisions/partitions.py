@@ -1,15 +1,14 @@
-"""The controller's decision about in-sync sets: AlterPartition, which a leader asks for when followers catch up or fall
-behind.
+"""The controller's decision about in-sync sets: AlterPartition, which a leader sends when followers catch up or lag.
 
 The rules and their order are those of Kafka's controller:
 
-1. An epoch above the controller's: NOT_CONTROLLER, because the leader has heard from a newer controller.
+1. An epoch above the controller's: NOT_CONTROLLER, because the leader knows a newer controller.
 2. A leader epoch below: FENCED_LEADER_EPOCH, because the leader has been replaced.
-3. The asker does not lead: INVALID_REQUEST.
+3. The sender does not lead: INVALID_REQUEST.
 4. A partition epoch below: INVALID_UPDATE_VERSION, because the leader has not seen the newest state.
 5. A set that is empty, names a broker twice or one without a replica, or lacks the leader: INVALID_REQUEST.
 6. A member that is not registered, about to stop, or registered anew since the leader saw it: INELIGIBLE_REPLICA. The
-   leader itself may be about to stop: it still leads where nobody else was in sync.
+   leader itself may be about to stop: it still leads where no other member was in sync.
 7. The change is made. Where it completes a reassignment, or relieves a leader that is about to stop, another broker may
    lead afterwards: NEW_LEADER_ELECTED, though the change was made.
 """
@@ -32,21 +31,21 @@ _UNKNOWN_EPOCH = -1
 
 
 class Alteration(NamedTuple):
-    """What one leader asks for in one request."""
+    """The changes that one leader requests in one request."""
 
     asker: int
     asker_epoch: int
     changes: Sequence[InSyncChange]
 
 
-# Of one request among several: its results, or why it failed as a whole.
+# The result of one request among several: its results, or its error as a whole.
 Outcome = tuple[AlterPartitionResult, ...] | Exception
 
 
 def can_wait(image: MetadataImage, changes: Iterable[InSyncChange], minimum_of: Callable[[TopicImage], int]) -> bool:
-    """Whether nobody would notice if the changes were made a moment later: followers join partitions that move, whose
-    replicas from before the move are all in sync, and which have as many in sync as writers need. `minimum_of` tells a
-    topic's min.insync.replicas.
+    """Whether no client would notice a slightly later change: followers join partitions that move, whose replicas from
+    before the move are all in sync, and which have as many in sync as writers need. `minimum_of` gives a topic's
+    min.insync.replicas.
     """
     minimums: dict[str, int] = {}
     for change in changes:
@@ -69,7 +68,7 @@ def _is_step_of_move(state: PartitionState, change: InSyncChange) -> bool:
 
 
 def decide_alterations(image: MetadataImage, alterations: Iterable[Alteration]) -> Decision[Outcome]:
-    """Several requests in one decision, one after the other. One that is refused as a whole changes nothing."""
+    """Several requests in one decision, one after the other. A request that is refused as a whole changes nothing."""
     outcomes: list[Outcome] = []
     for alteration in alterations:
         try:

@@ -1,14 +1,14 @@
-"""Where the replicas of partitions go: as a client asks, or round robin over the brokers, spread over racks.
+"""The placement of replicas: as a client asks, or round robin over the brokers, spread over racks.
 
 The brokers are put in a row in which racks alternate. Leaders are taken from the row in turn, from a random start, so
 every broker leads its share. The followers of a partition are the next brokers in the row, those in racks that the
-partition has no replica in yet first. After each turn through the row the followers shift by one, so that what a failed
-broker led spreads over all the others.
+partition has no replica in yet first. After each turn through the row the followers shift by one, so that the
+leaderships of a failed broker spread over all the others.
 
 Brokers that are registered and away, or about to stop, get replicas only where the others are too few, as followers
-that are not in sync. So a topic is made while one of its brokers restarts, and the replica is filled when the broker
-comes. Kafka 4 does the same, but for one thing: where a whole rack is away, Kafka rather gives that rack a replica than
-another broker that is up. Here a copy that exists goes before one that is to come.
+that are not in sync. So a topic can be created while one of its brokers restarts, and the replica is filled when the
+broker comes. Kafka 4 does the same, but for one thing: where a whole rack is away, Kafka rather gives that rack a
+replica than another broker that is up. Here an existing copy is better than a future copy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from penstock.protocol.errors import ApiError, ErrorCode
 def place_replicas(
     image: MetadataImage, partition_count: int, replication_factor: int, random: Random
 ) -> list[tuple[int, ...]]:
-    """Per partition its replicas, the preferred leader first, which is up.
+    """The replicas of each partition, the preferred leader first, which is up.
 
-    Raises ApiError(INVALID_REPLICATION_FACTOR) where nobody is up, or fewer brokers are registered.
+    Raises ApiError(INVALID_REPLICATION_FACTOR) where no broker is up, or too few brokers are registered.
     """
     registered = image.registered
     row = _alternate_racks(each for node_id, each in registered.items() if can_take_over(node_id, image.brokers))
@@ -60,7 +60,7 @@ def check_new_assignment(image: MetadataImage, partition: int, nodes: tuple[int,
 def check_assignment(image: MetadataImage, nodes: tuple[int, ...], factor: int | None = None) -> None:
     """Raises ApiError(INVALID_REPLICA_ASSIGNMENT) unless a partition can have its replicas on these brokers.
 
-    `factor` is the number of replicas that the partitions before it in the request have.
+    `factor` is the number of replicas of the request's partitions before this partition.
     """
 
     def refuse(text: str) -> ApiError:

@@ -1,16 +1,16 @@
-"""The controller's decisions about moving replicas: AlterPartitionReassignments and its list (KIP-455).
+"""The controller's decisions about moves of replicas: AlterPartitionReassignments and its list (KIP-455).
 
-A reassignment goes in three steps:
+A reassignment has three steps:
 1. The partition gets the replicas of its target first, and after them those that will leave. `adding` and `removing`
-   name the difference to the replicas that it had.
+   name the difference to its former replicas.
 2. The leader asks for one in-sync replica after the other (`decide_alter_partition`).
-3. When all of the target are in sync, the others leave (`complete_reassignment`). The leader epoch goes up then, so
-   that a follower that has left cannot come back by an old answer. Where the leader leaves, the first of the target
-   leads.
+3. When all replicas of the target are in sync, the others leave (`complete_reassignment`). The leader epoch rises then,
+   so that a follower that has left cannot come back by an old answer. Where the leader leaves, the first replica of the
+   target leads.
 
-A target whose replicas are all in sync already, or that only changes their order, is done at once. A new target
-replaces the old one: what the old one was adding and the new one does not want leaves at once. Without a target the
-replicas that were being added leave, and the others remain.
+A target whose replicas are all in sync already, or that only changes their order, is complete at once. A new target
+replaces the old target: replicas that the old target was adding and the new target does not have leave at once. Without
+a target the replicas that were being added leave, and the others remain.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def decide_reassignments(
 
 
 def take_back_moves(image: MetadataImage, partitions: Mapping[str, Collection[int]]) -> MetadataImage:
-    """The moves of these partitions end where they began, where that needs no unclean election. The others have their
-    states in a new epoch, so that a delta tells of each of them. A topic of which none moves stays as it is.
+    """Ends the moves of these partitions where they began, where that needs no unclean election. The others get their
+    states in a new epoch, so that a delta has each of them. A topic without such moves stays as it is.
     """
     states = ChangedStates(image)
     for topic, indexes in partitions.items():
@@ -94,7 +94,7 @@ def take_back_moves(image: MetadataImage, partitions: Mapping[str, Collection[in
 def _taken_back(states: ChangedStates, topic: str, state: PartitionState) -> PartitionState:
     try:
         return _reassign(states, ReassignmentRequest(topic, state.partition, None), state, lambda _: False)
-    except ApiError:  # it does not move, or nobody in sync would be left
+    except ApiError:  # the partition does not move, or no replica in sync would be left
         return state._replace(partition_epoch=state.partition_epoch + 1)
 
 
@@ -112,7 +112,7 @@ def _find(states: ChangedStates, topic: str, index: int) -> PartitionState:
 
 
 def _check_factor(state: PartitionState, replicas: tuple[int, ...]) -> None:
-    """KIP-860. A reassignment under way has its target's number of replicas."""
+    """KIP-860. A reassignment in progress has its target's number of replicas."""
     count = len(state.replicas) - len(state.removing)
     if len(replicas) != count:
         change = f"from {count} to {len(replicas)}"
@@ -123,7 +123,7 @@ def _reassign(
     states: ChangedStates, request: ReassignmentRequest, state: PartitionState, may_be_unclean: UncleanRule
 ) -> PartitionState:
     brokers = states.before.brokers
-    # What a reassignment under way is adding does not belong to the partition yet.
+    # Replicas that a reassignment in progress is adding do not belong to the partition yet.
     original = tuple(node for node in state.replicas if node not in state.adding)
     if request.replicas is None:
         if not is_reassigning(state):
@@ -136,7 +136,7 @@ def _reassign(
     isr = tuple(node for node in state.isr if node in after.replicas)
     if isr:
         return with_assignment(state, after._replace(isr=isr), brokers)
-    # All that are in sync would leave: whoever remains has not got every record.
+    # All replicas in sync would leave: the remaining replicas lack records.
     if not may_be_unclean(states.before.topics[request.topic]):
         which = f"{request.topic}:{request.partition}"
         reason = (

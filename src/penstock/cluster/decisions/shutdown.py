@@ -1,7 +1,7 @@
-"""The controller's decision when a broker wants to stop: others lead what it leads before it goes.
+"""The controller's decision when a broker wants to stop: others take over its leaderships before it goes.
 
 The broker leaves each in-sync set that has another live member, so that no request waits for it any more. Where it is
-the only member it leads on until it is gone: nobody else could.
+the only member it leads on until it is gone: no other broker could.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from penstock.cluster.image import MetadataImage
 def decide_shutdown(image: MetadataImage, node_id: int, broker_epoch: int) -> Decision[int]:
     """The result is the number of partitions that the broker still leads and that a live replica may take over.
 
-    A partition whose other replicas are all gone or stopping does not count: to wait for them would be in vain. Asked
-    again, the decision moves what can be moved by then. Raises ApiError(STALE_BROKER_EPOCH).
+    A partition whose other replicas are all gone or stopping does not count: to wait for them would be in vain. A
+    repeated decision moves the partitions that can be moved by then. Raises ApiError(STALE_BROKER_EPOCH).
     """
     check_broker_epoch(image, node_id, broker_epoch)
     broker = image.brokers[node_id]

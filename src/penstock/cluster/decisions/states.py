@@ -14,7 +14,7 @@ class ChangedStates:
         self._states: dict[str, dict[int, PartitionState]] = {}
 
     def get(self, topic: str, index: int) -> PartitionState | None:
-        """The state as it is by now."""
+        """The present state."""
         state = self._states.get(topic, {}).get(index)
         return self.before.partition(topic, index) if state is None else state
 

@@ -1,4 +1,4 @@
-"""Which topic names are allowed. Rules and texts are Kafka's."""
+"""The rules for topic names. Rules and texts are Kafka's."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check_topic_name(name: str) -> None:
 
 
 def check_collision(name: str, colliding_names: Mapping[str, str]) -> None:
-    """Metric names write dots as underscores, so two topics that differ in nothing else could not be told apart."""
+    """Metric names write dots as underscores, so two topics that differ in nothing else would look the same."""
     other = colliding_names.get(name.replace(".", "_"))
     if other is not None and other != name:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}")

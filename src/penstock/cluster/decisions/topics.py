@@ -23,6 +23,7 @@ from penstock.cluster.decisions.decision import (
 )
 from penstock.cluster.decisions.leadership import can_take_over
 from penstock.cluster.decisions.placement import check_new_assignment, place_replicas
+from penstock.cluster.decisions.security.kept_tags import Room, keep_tags, with_tags_of_name
 from penstock.cluster.decisions.topic_names import check_collision, check_topic_name
 from penstock.cluster.image import MetadataImage, PartitionState, TopicImage, find_colliding_names
 from penstock.core.config.broker_config import BrokerConfig
@@ -32,7 +33,7 @@ from penstock.core.limits import MAX_PARTITIONS_PER_REQUEST
 from penstock.core.types import ZERO_TOPIC_ID, TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 
-# Asked before partitions are made or deleted, with their number. Raises ApiError where the client has to wait.
+# Called before partitions are created or deleted, with their number. Raises ApiError where the client has to wait.
 Charge = Callable[[int], None]
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
@@ -41,14 +42,14 @@ _DUPLICATE_NAME = "Duplicate topic name."
 
 
 class Choices(NamedTuple):
-    """Where a decision needs chance, it comes from here, so that a test can fix it."""
+    """The source of chance in a decision, so that a test can fix it."""
 
     random: Random
     new_topic_id: Callable[[], TopicId]
 
 
 def charge_nothing(partition_count: int) -> None:
-    """Of a client without a quota."""
+    """The charge for a client without a quota."""
 
 
 def decide_create_topics(
@@ -100,6 +101,7 @@ def decide_delete_topics(
     targets = Counter(topic.topic_id for topic in topics.values() if topic is not None)
     results: list[DeleteTopicResult] = []
     deleted: dict[str, TopicImage] = {}
+    room = Room(image)
     for selector, topic in topics.items():
         try:
             _check_selector(selector, counts[selector])
@@ -111,13 +113,14 @@ def decide_delete_topics(
             if targets[topic.topic_id] > 1 and selector.name is not None:
                 message = "The provided topic name maps to an ID that was already supplied."
                 raise ApiError(ErrorCode.INVALID_REQUEST, message)
+            room.take(topic)
             charge(len(topic.partitions))
         except ApiError as error:
             results.append(DeleteTopicResult(*selector, error.code, error.message))
             continue
         deleted[topic.name] = topic
         results.append(DeleteTopicResult(topic.name, topic.topic_id, ErrorCode.NONE, None))
-    return Decision(tuple(results), image.without_topics(set(deleted)))
+    return Decision(tuple(results), keep_tags(image.without_topics(set(deleted)), deleted.values()))
 
 
 def decide_create_partitions(
@@ -169,7 +172,7 @@ def _check_new_name(image: MetadataImage, name: str, colliding_names: Mapping[st
 
 
 def _new_topic(image: MetadataImage, config: BrokerConfig, topic: NewTopic, choices: Choices) -> TopicImage:
-    configs = _checked_settings(config, topic.configs)
+    configs = with_tags_of_name(image, topic.name, _checked_settings(config, topic.configs))
     replicas = (
         _manual_replicas(image, topic) if topic.assignments else _placed_replicas(image, config.topics, topic, choices)
     )
@@ -225,8 +228,8 @@ def _manual_replicas(image: MetadataImage, topic: NewTopic) -> list[tuple[int, .
 
 
 def _new_state(image: MetadataImage, partition: int, replicas: tuple[int, ...]) -> PartitionState:
-    """All replicas are in sync with nothing, but one that is about to stop would not follow for long, and one that is
-    away does not know of the partition.
+    """All replicas are in sync with nothing, except a broker that is about to stop, which would not follow for long,
+    and a broker that is away, which does not know of the partition.
     """
     isr = tuple(node for node in replicas if can_take_over(node, image.brokers))
     return PartitionState(partition, replicas, isr, isr[0])

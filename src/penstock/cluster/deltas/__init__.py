@@ -1,1 +1,1 @@
-"""The step from one metadata image to the next: its encoding, its replay, its nodes in the store. Pure."""
+"""Deltas between two metadata images: their encoding, their replay, their nodes in the store. Pure."""

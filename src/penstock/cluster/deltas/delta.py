@@ -1,11 +1,11 @@
-"""The difference between two metadata images, and how an image follows it.
+"""The difference between two metadata images, and the replay of a difference on an image.
 
 Rules:
 - A delta holds whole values: all of a new topic, all of a changed partition's state, all settings of a resource. So an
-  image that contains a delta already, or a later one, ends up the same when the deltas are replayed in order. Loading
-  relies on that where it reads nodes: its reads are not made at one moment. From `SNAPSHOT_LEVEL` on nobody loads from
-  nodes, and of rules on a resource those that come and go are enough.
-- A delta concerns a topic by name and id. A topic that is gone meanwhile, or made anew, is left alone.
+  image that contains a delta already, or a later delta, ends up the same when the deltas are replayed in order. A load
+  relies on that where it reads nodes: its reads are not made at one moment. From `SNAPSHOT_LEVEL` on no broker loads
+  from nodes, and the added and removed ACLs of a resource are enough.
+- A delta names a topic by name and id. A topic that was deleted meanwhile, or recreated, is left alone.
 - Unchanged topics are the same objects in both images. `difference` costs one comparison of identity for each of them.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from penstock.cluster.deltas.draft import Draft
+from penstock.cluster.deltas.draft import MappingDraft
 from penstock.cluster.deltas.security import SecurityDelta, SecurityReplay, security_difference
 from penstock.cluster.image import BrokerRegistration, MetadataImage, PartitionState, Settings, TopicImage
 from penstock.cluster.levels import SNAPSHOT_LEVEL
@@ -35,14 +35,14 @@ class DeletedTopic(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """What changed in a topic that stays."""
+    """The changes of a topic that stays."""
 
     name: str
     topic_id: TopicId
     partitions_before: int
-    # The whole states of the partitions that changed or were added, in the order of their numbers.
+    # The whole states of the changed and the added partitions, in the order of their numbers.
     states: tuple[PartitionState, ...] = ()
-    # A partition came, or has other replicas than before.
+    # A partition was added, or has other replicas than before.
     is_reassigned: bool = False
     # All settings of the topic, where they changed.
     configs: Settings | None = None
@@ -50,27 +50,27 @@ class TopicChange(NamedTuple):
 
 class Delta(NamedTuple):
     number: int
-    # Tells a change from any other that somebody wanted to write under the same number.
+    # Distinguishes a change from another change under the same number.
     unique_id: str
     controller_id: int
     controller_epoch: int
-    # All brokers, where one of them came, went or changed.
+    # All brokers, where a broker came, went or changed.
     brokers: Mapping[int, BrokerRegistration] | None = None
     deleted: tuple[DeletedTopic, ...] = ()
     created: tuple[TopicImage, ...] = ()
     changed: tuple[TopicChange, ...] = ()
-    # Of those that changed; empty settings mean that none are left.
+    # The settings of changed resources; empty settings mean that none are left.
     broker_configs: Mapping[int, Settings] = NO_SETTINGS
     default_broker_config: Settings | None = None
     group_configs: Mapping[str, Settings] = NO_GROUP_SETTINGS
-    # Groups among them that had no settings before.
+    # The groups among them that had no settings before.
     new_groups: tuple[str, ...] = ()
     # The level from here on, where it rises.
     metadata_level: int | None = None
-    # Of all brokers, where those of one changed.
+    # The directories of all brokers, where those of a broker changed.
     directories: Mapping[int, tuple[str, ...]] | None = None
     security: SecurityDelta | None = None
-    # All registered brokers that are away, where one of them came, went or is registered no more.
+    # All registered brokers that are away, where a broker came, went or was unregistered.
     away: Mapping[int, BrokerRegistration] | None = None
 
 
@@ -108,23 +108,23 @@ def difference(old: MetadataImage, new: MetadataImage, unique_id: str = "") -> D
 
 
 def replay(image: MetadataImage, delta: Delta) -> MetadataImage:
-    """The image after the delta. Raises ValueError when the delta cannot follow on any image like this one."""
+    """The image after the delta. Raises ValueError when the delta cannot follow on such an image."""
     replayed = Replay(image)
     replayed.follow(delta)
     return replayed.image
 
 
 class Replay:
-    """An image on its way along many deltas. Each costs as much as it changes, but for the first copy of whatever
-    changes: of 100,000 resources with rules, or of a topic's partitions.
+    """An image during the replay of many deltas. Each delta costs as much as it changes, but for the first copy of a
+    changed mapping: of 100,000 resources with ACLs, or of a topic's partitions.
     """
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._fields: dict[str, Any] = {}
         self._topics = _TopicsReplay(image.topics)
-        self._broker_configs = Draft(image.broker_configs)
-        self._group_configs = Draft(image.group_configs)
+        self._broker_configs = MappingDraft(image.broker_configs)
+        self._group_configs = MappingDraft(image.group_configs)
         self._security: SecurityReplay | None = None
 
     def follow(self, delta: Delta) -> None:
@@ -180,8 +180,8 @@ def _assignment(state: PartitionState) -> tuple[tuple[int, ...], ...]:
 
 class _TopicsReplay:
     def __init__(self, topics: Mapping[str, TopicImage]) -> None:
-        self._topics = Draft(topics)
-        # Of topics whose partitions changed since they were last put into `_topics`.
+        self._topics = MappingDraft(topics)
+        # The topics whose partitions changed since they were last put into `_topics`.
         self._states: dict[str, list[PartitionState]] = {}
 
     def follow(self, delta: Delta) -> None:

@@ -1,4 +1,4 @@
-"""A mapping on its way to the next image: it is copied when it first changes, however many changes follow."""
+"""A mapping during its change for the next image: it is copied at its first change, however many changes follow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ Key = TypeVar("Key")
 Value = TypeVar("Value", bound=Sized)
 
 
-class Draft(Generic[Key, Value]):
-    """An empty value takes its key away."""
+class MappingDraft(Generic[Key, Value]):
+    """An empty value removes its key."""
 
     def __init__(self, values: Mapping[Key, Value]) -> None:
         self._before = values
@@ -18,7 +18,7 @@ class Draft(Generic[Key, Value]):
 
     @property
     def values(self) -> Mapping[Key, Value]:
-        """The mapping that the draft was made of, where nothing has changed."""
+        """The mapping under the draft, where nothing has changed."""
         return self._before if self._own is None else self._own
 
     def put(self, changed: Mapping[Key, Value]) -> None:

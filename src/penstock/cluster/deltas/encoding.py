@@ -1,7 +1,7 @@
 """A delta as bytes: JSON, compressed. The states of a topic's partitions are alike and shrink to a few bytes each.
 
-The format comes with every delta: it is the level of the metadata that the delta leads to. A broker that reads a later
-one than it knows says so and stops there: half of a change understood would be worse than none.
+Every delta carries its format: the level of the metadata after the delta. A broker that reads a later format than it
+knows reports that and stops there: half of a change would be worse than none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.core.types import format_topic_id, parse_topic_id
 
-# Deltas are written in the turn of a client that waits: the fastest level gives most of what there is to gain.
+# The controller writes deltas in the turn of a waiting client: the fastest level gives most of the possible gain.
 _COMPRESSION_LEVEL = 1
 _STATES_AT_ONCE = 500
 
@@ -44,7 +44,8 @@ def encode_delta(delta: Delta, level: int = FIRST_LEVEL) -> bytes:
     if delta.directories is not None:
         value["directories"] = znodes.directories_to_json(delta.directories)
     if delta.away is not None:
-        # Of no level of its own: an earlier version passes over the key, and does without (`MetadataImage.registered`).
+        # Without a level of its own: an earlier version passes over the key, and does without
+        # (`MetadataImage.registered`).
         value["away"] = znodes.brokers_to_json(delta.away)
     if delta.security is not None:
         value["security"] = security_to_json(delta.security)
@@ -66,7 +67,7 @@ def _dump_change(change: TopicChange) -> str:
 
 
 def _dump_states(states: Sequence[PartitionState]) -> str:
-    """In pieces: a call of `json.dumps` keeps every other thread waiting, and 10,000 states take it 10 ms."""
+    """Dumps in pieces: a call of `json.dumps` keeps every other thread waiting, and 10,000 states take it 10 ms."""
     pieces = (states[first : first + _STATES_AT_ONCE] for first in range(0, len(states), _STATES_AT_ONCE))
     return f"[{','.join(_dump(piece)[1:-1] for piece in pieces)}]"
 
@@ -76,12 +77,12 @@ def _dump(value: object) -> str:
 
 
 def delta_number(data: bytes) -> int | None:
-    """None for what is no delta. The checksum of the compression is compared."""
+    """None for bytes that are no delta. The checksum of the compression is compared."""
     return _number_in(data, "number")
 
 
 def delta_level(data: bytes) -> int:
-    """Of the metadata after the delta; 0 for what is no delta."""
+    """The level of the metadata after the delta; 0 for bytes that are no delta."""
     return _number_in(data, "format") or 0
 
 
@@ -93,7 +94,7 @@ def _number_in(data: bytes, key: str) -> int | None:
 
 
 def decode_delta(path: str, data: bytes, highest_level: int = SUPPORTED.highest) -> Delta:
-    """Raises StoreError(CORRUPT) for what is no delta, or one of a later version of Penstock."""
+    """Raises StoreError(CORRUPT) for bytes that are no delta, or a delta of a later version of Penstock."""
     try:
         value = json.loads(zlib.decompress(data))
         check_format(path, int(value["format"]), highest_level)

@@ -1,10 +1,10 @@
-"""What a delta writes to the nodes that Kafka's tools read. Below `SNAPSHOT_LEVEL` a broker loads from them.
+"""The writes of a delta to the nodes that Kafka's tools read. Below `SNAPSHOT_LEVEL` a broker loads from these nodes.
 
 Rules:
 - The node of a grown or reassigned topic is written after the states of its new partitions. So a reader who finds a
   partition in the topic's node finds its state.
-- The node of a topic that goes is deleted last, and the node of a new topic is created first. So a topic's node with
-  the id of a new topic says that all nodes of an old topic of that name are gone.
+- The node of a deleted topic is deleted last, and the node of a new topic is created first. So a topic's node with the
+  id of a new topic shows that all nodes of an old topic of that name are gone.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.cluster.store.interface import CompareAndSet, Create, Delete, Node
 
 
 def write_operations(old: MetadataImage, new: MetadataImage) -> list[Operation]:
-    """What makes the nodes of one image those of the other."""
+    """The operations that turn the nodes of one image into those of the other."""
     delta = difference(old, new)
     return [] if delta is None else delta_operations(delta, new)
 
 
 def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
-    """`image` is the one after the delta."""
+    """`image` is the image after the delta."""
     operations = [*shown_operations(delta, image), *_security_operations(delta.security)]
     if delta.brokers is not None or delta.directories is not None or delta.away is not None:
         brokers = znodes.encode_brokers(image.brokers, image.directories, image.away)
@@ -34,7 +34,7 @@ def delta_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
 
 
 def shown_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
-    """What Kafka's tools see of the delta, but for security."""
+    """The operations of the delta that Kafka's tools see, except for security."""
     epoch = delta.controller_epoch
     operations: list[Operation] = []
     for gone in delta.deleted:
@@ -50,11 +50,11 @@ def shown_operations(delta: Delta, image: MetadataImage) -> list[Operation]:
 
 
 def remaining_operations(delta: Delta, image: MetadataImage, nodes: Mapping[str, Node]) -> list[Operation]:
-    """Of the delta's operations, those that are not done yet. `nodes` are those that exist of `touched_paths`."""
+    """The delta's operations that are not done yet. `nodes` are the existing nodes of `touched_paths`."""
     gone = {topic.name: topic for topic in delta.deleted}
     anew = [topic for topic in delta.created if topic.name in gone]
     untouched: set[str] = set()  # paths of old topics that are being deleted: nothing new is there yet
-    finished: set[str] = set()  # paths of topics made anew: nothing old is there any more
+    finished: set[str] = set()  # paths of recreated topics: nothing old is there any more
     for topic in anew:
         node = nodes.get(znodes.topic_path(topic.name))
         is_begun = node is not None and znodes.decode_topic(topic.name, node.data).topic_id == topic.topic_id
@@ -136,7 +136,7 @@ def _create_partition_operations(
 
 def _settings_operations(delta: Delta) -> list[Operation]:
     operations: list[Operation] = [
-        # The node is there since the broker first registered.
+        # The node exists since the broker first registered.
         CompareAndSet(znodes.broker_config_path(node_id), znodes.encode_settings(settings))
         for node_id, settings in delta.broker_configs.items()
     ]

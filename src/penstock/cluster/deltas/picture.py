@@ -2,9 +2,9 @@
 
 Rules:
 - Nothing is ever loaded from the picture. The log and its snapshots are the truth.
-- The operations are guesses of what stands in the store: a node that the picture before had is set, and one that it
-  had not is created. Where a guess is wrong, because a crash or a stranger came in between, `settled_operations` says
-  what to do with what is really there.
+- The operations are guesses about the store: a node of the picture before is set, and a new node is created. Where a
+  guess is wrong, because of a crash or another program, `settled_operations` gives the operations for the nodes that
+  really exist.
 - A node that no store can hold is left out.
 
 Each function takes some 10 us for each node: meant for a thread.
@@ -13,6 +13,7 @@ Each function takes some 10 us for each node: meant for a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from penstock.cluster.deltas.delta import difference
@@ -38,24 +39,25 @@ class SecurityKind(NamedTuple):
     field: str  # of `SecurityImage`
     path_of: Callable[[Any], str]
     encode: Callable[[Any], bytes]
+    is_flat: bool = False  # all nodes have one parent, which belongs to no other kind
 
 
 SECURITY_KINDS = (
     SecurityKind("acls", security_nodes.acl_path, security_nodes.encode_acls),
     SecurityKind("entity_configs", security_nodes.entity_path, znodes.encode_settings),
-    SecurityKind("tokens", security_nodes.token_path, znodes.encode_settings),
-    SecurityKind("policies", security_nodes.policy_path, znodes.encode_settings),
+    SecurityKind("tokens", security_nodes.token_path, znodes.encode_settings, is_flat=True),
+    SecurityKind("policies", security_nodes.policy_path, znodes.encode_settings, is_flat=True),
 )
 
 
 class Guesses(NamedTuple):
     operations: Sequence[Operation]
-    # Why, of those that are left out.
+    # The reasons for the nodes that are left out.
     left_out: Mapping[str, str]
 
 
 def picture_operations(old: MetadataImage, new: MetadataImage) -> Guesses:
-    """What makes the picture of one image that of the other."""
+    """The operations that turn the picture of one image into that of the other."""
     delta = difference(old, new)
     if delta is None:
         return Guesses((), {})
@@ -65,7 +67,7 @@ def picture_operations(old: MetadataImage, new: MetadataImage) -> Guesses:
 
 
 def _without_detours(operations: Iterable[Operation]) -> list[Operation]:
-    """Whatever version a node has. The nodes of a topic that is made anew are set, and do not go in between."""
+    """Writes whatever version a node has. The nodes of a recreated topic are set, and are not deleted in between."""
     last: dict[str, Operation] = {}
     for operation in operations:
         before = last.pop(operation.path, None)
@@ -89,25 +91,27 @@ def _why_not(operation: Operation) -> str:
 
 
 def _security_operations(old: SecurityImage, new: SecurityImage) -> list[Operation]:
-    gone: list[str] = []
+    gone: list[Operation] = []
     written: list[Operation] = []
-    for field, path_of, encode in SECURITY_KINDS:
+    for kind in SECURITY_KINDS:
+        field, path_of, encode, _ = kind
         before, after = getattr(old, field), getattr(new, field)
         if before is after:
             continue
-        gone += [path_of(key) for key in before if key not in after]
+        gone += _gone_operations([path_of(key) for key in before if key not in after], kind, after)
         for key, value in after.items():
-            if before.get(key) != value:
+            known = before.get(key)
+            if known is not value and known != value:
                 path, data = path_of(key), encode(value)
                 written.append(CompareAndSet(path, data) if key in before else Create(path, data))
-    return _gone_operations(gone, new) + written
+    return gone + written
 
 
-def _gone_operations(gone: Sequence[str], image: SecurityImage) -> list[Operation]:
-    """A node stays as long as others are below it."""
+def _gone_operations(gone: Sequence[str], kind: SecurityKind, after: Mapping[Any, Any]) -> list[Operation]:
+    """A node stays as long as other nodes are below it."""
     if not gone:
         return []
-    left = security_nodes.paths_of(image)
+    left = security_nodes.with_parents(map(kind.path_of, islice(after, 1) if kind.is_flat else after))
     going = security_nodes.with_parents(gone) - left
     return [
         *(Delete(path) for path in sorted(going, reverse=True)),
@@ -121,15 +125,15 @@ def is_left_out(path: str, left_out: Container[str]) -> bool:
 
 
 def settled_paths(operations: Iterable[Operation]) -> list[str]:
-    """What is to be read for `settled_operations`."""
+    """The paths to read for `settled_operations`."""
     return list(dict.fromkeys(each for operation in operations for each in path_and_parents(operation.path)))
 
 
 def settled_operations(operations: Iterable[Operation], present: Mapping[str, Node]) -> list[Operation]:
-    """What brings about what the guesses mean, where these nodes are there."""
+    """The operations that bring about the meaning of the guesses, where these nodes exist."""
     wanted: dict[str, bytes | None] = {}
     for operation in operations:
-        wanted.pop(operation.path, None)  # the last one counts, in its place
+        wanted.pop(operation.path, None)  # the last operation of a path counts, in its place
         wanted[operation.path] = operation.data if isinstance(operation, Create | CompareAndSet) else None
     there = set(present)
     settled: list[Operation] = []

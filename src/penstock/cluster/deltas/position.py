@@ -1,4 +1,4 @@
-"""Where the metadata log stands: the content of its node, which every change of the metadata writes anew."""
+"""The position of the metadata log: the content of its node, which every change of the metadata writes."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from penstock.cluster.levels import FIRST_LEVEL, SNAPSHOT_LEVEL, SUPPORTED
 from penstock.cluster.store import znodes
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 
-# A broker that misses fewer deltas than this catches up by reading them; one that misses more loads everything. A
-# controller writes a snapshot when so many have come since the last one.
+# A broker that misses fewer deltas than this catches up by reading them; a broker that misses more loads everything. A
+# controller writes a snapshot after this number of deltas since the last snapshot.
 DELTAS_KEPT = 1_000
-# A log that keeps more than that comes down by so many with each change.
+# A longer log shrinks by this number with each change.
 _TRIMMED_AT_ONCE = 20
 
 
 class SnapshotMark(NamedTuple):
     """A snapshot all of whose parts are in the store."""
 
-    number: int  # of the newest delta that the snapshot contains
+    number: int  # the newest delta in the snapshot
     part_count: int
     size: int  # bytes
 
@@ -31,7 +31,7 @@ def encode_mark(mark: SnapshotMark) -> bytes:
 
 
 def decode_mark(data: bytes) -> SnapshotMark | None:
-    """None where the snapshot is not whole, or somebody else has written there."""
+    """None where the snapshot is not whole, or another program has written there."""
     try:
         return SnapshotMark(*map(int, json.loads(data)))
     except (ValueError, TypeError):
@@ -39,24 +39,24 @@ def decode_mark(data: bytes) -> SnapshotMark | None:
 
 
 class LogPosition(NamedTuple):
-    """0 is the position of a log without deltas: of a new cluster, or of one from before there was a log."""
+    """0 is the position of a log without deltas: of a new cluster, or of a cluster from before there was a log."""
 
     number: int = 0
-    # The oldest delta that is kept.
+    # The oldest kept delta.
     first: int = 1
-    # Who wrote the newest delta.
+    # The controller that wrote the newest delta.
     controller_id: int = NO_CONTROLLER
     controller_epoch: int = 0
     # The newest delta did not fit one transaction: its nodes may be those of before, of after, or mixed.
     is_unwritten: bool = False
-    # The one to load, from `SNAPSHOT_LEVEL` on. Below that level there is none, and the nodes are loaded.
+    # The snapshot to load, from `SNAPSHOT_LEVEL` on. Below that level there is none, and brokers load the nodes.
     snapshot: SnapshotMark | None = None
-    # Bytes of the deltas that the snapshot does not contain.
+    # The bytes of the deltas that the snapshot does not contain.
     size: int = 0
 
 
 def next_position(position: LogPosition, controller_id: int, controller_epoch: int, size: int = 0) -> LogPosition:
-    """`size` is that of the next delta. No delta goes that the snapshot does not contain."""
+    """`size` is the size of the next delta. Only deltas that the snapshot contains are removed."""
     number = position.number + 1
     first = min(max(position.first, number - DELTAS_KEPT + 1), position.first + _TRIMMED_AT_ONCE)
     if position.snapshot is not None:
@@ -80,7 +80,7 @@ def encode_position(position: LogPosition, level: int = FIRST_LEVEL) -> bytes:
 
 
 def decode_level(data: bytes) -> int:
-    """Of the metadata after the newest delta. `data` is that of a position that can be decoded."""
+    """The level of the metadata after the newest delta. `data` is a position that can be decoded."""
     return int(json.loads(data)["format"])
 
 

@@ -1,10 +1,10 @@
-"""The part of a delta that concerns security: the changed values as a whole, and the nodes that come and go.
+"""The part of a delta that concerns security: the changed values as a whole, and the added and removed nodes.
 
-A node is there as long as it or a node below it holds a value. The delta names the nodes that come and go because they
-follow from the image before, which whoever finishes a delta's nodes later does not have.
+A node exists as long as it or a node below it holds a value. The delta names the added and removed nodes because they
+follow from the image before, which a later writer of a delta's nodes does not have.
 
-From `SNAPSHOT_LEVEL` on no nodes are made of a delta, and none are named. Of a resource whose rules change in part, the
-delta has the rules that come and go alone: a resource may have more rules than fit one delta.
+From `SNAPSHOT_LEVEL` on a delta leads to no nodes, and names none. Where the ACLs of a resource change in part, the
+delta has the added and removed ACLs alone: a resource may have more ACLs than fit one delta.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from penstock.cluster.deltas.draft import Draft
+from penstock.cluster.deltas.draft import MappingDraft
 from penstock.cluster.security_image import SecurityImage, Settings
 from penstock.cluster.store import security_nodes
 from penstock.security.acls.types import (
@@ -35,7 +35,7 @@ _OF_SETTINGS = ("entity_configs", "tokens", "policies")
 
 
 class SecurityDelta(NamedTuple):
-    # Of those that changed; an empty value means that none is left.
+    # The changed values; an empty value means that none is left.
     acls: Rules
     entity_configs: Mapping[str, Settings]
     tokens: Mapping[str, Settings]
@@ -44,7 +44,7 @@ class SecurityDelta(NamedTuple):
     created: tuple[str, ...]
     # Children first.
     deleted: tuple[str, ...]
-    # Of resources that keep rules and are not in `acls`. Those that come stand behind those that stay.
+    # The resources that keep ACLs and are not in `acls`. Added ACLs stand behind those that stay.
     acls_added: Rules = _NO_RULES
     acls_removed: Rules = _NO_RULES
 
@@ -99,7 +99,7 @@ class ChangedRules(NamedTuple):
 
 
 def changed_rules(before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> ChangedRules | None:
-    """None where the rules that stay have another order, or where those that come do not stand behind them."""
+    """None where the remaining ACLs have another order, or where the added ACLs do not stand behind them."""
     there, wanted = set(before), set(after)
     change = ChangedRules(
         tuple(entry for entry in before if entry in wanted),
@@ -110,16 +110,17 @@ def changed_rules(before: tuple[AclEntry, ...], after: tuple[AclEntry, ...]) -> 
 
 
 class SecurityReplay:
-    """An image on its way along deltas. Each costs as much as it changes, but for the first copy of a mapping and of a
-    resource's rules.
+    """An image during a replay of deltas. Each delta costs as much as it changes, except for the first copy of a
+    mapping and of a resource's ACLs.
     """
 
     def __init__(self, image: SecurityImage) -> None:
         self._image = image
-        self._acls = Draft(image.acls)
-        # Of resources whose rules came and went one by one since they were last put into `_acls`, in their order.
+        self._acls = MappingDraft(image.acls)
+        # The resources whose ACLs were added and removed one by one since they were last put into `_acls`, in their
+        # order.
         self._rules: dict[ResourcePattern, dict[AclEntry, None]] = {}
-        self._settings = {name: Draft(getattr(image, name)) for name in _OF_SETTINGS}
+        self._settings = {name: MappingDraft(getattr(image, name)) for name in _OF_SETTINGS}
 
     def follow(self, delta: SecurityDelta) -> None:
         for resource in delta.acls:
@@ -136,7 +137,7 @@ class SecurityReplay:
         rules = self._rules.get(resource)
         if rules is None:
             present = self._acls.values.get(resource, ())
-            if not present:  # in a snapshot: most resources have few rules, and come once
+            if not present:  # in a snapshot: most resources have few ACLs, and appear once
                 self._acls.put({resource: added})
                 return
             rules = self._rules[resource] = dict.fromkeys(present)
@@ -203,5 +204,9 @@ def _changed(old: Mapping[Key, Value], new: Mapping[Key, Value], gone: Value) ->
     if old is new:
         return MappingProxyType({})
     changed: dict[Key, Value] = {key: gone for key in old if key not in new}
-    changed |= {key: value for key, value in new.items() if old.get(key) != value}
+    for key, value in new.items():
+        before = old.get(key)
+        # Identity first: an equality check of two mappings takes 0.3 us, and nearly all values are the same objects.
+        if before is not value and before != value:
+            changed[key] = value
     return changed

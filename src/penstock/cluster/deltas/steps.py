@@ -1,15 +1,15 @@
-"""The way from one metadata image to another in steps, so that each step is small enough for one delta.
+"""Splits the way from one metadata image to another into steps, each small enough for one delta.
 
-A controller may stop after any step: it is killed, or the store refuses the next one. So each image on the way must be
-one that the next controller can go on from:
+A controller may stop after any step: it is killed, or the store refuses the next step. So the next controller must be
+able to continue from each image on the way:
 
-- Settings and security come with the first step: what is decided about topics stands on them. From `SNAPSHOT_LEVEL` on
-  rules may take several steps, in their order, before all that is decided about topics.
-- Topics follow. A topic comes, goes or is made anew in one step. Of a topic that stays, the states go over in the order
-  of their numbers, so that new partitions have no gap.
-- The brokers, here or away, their directories and the level of the metadata come with the last step. Whoever finds the
-  brokers as they were decides about them again. The other way round, a broker that came back without a clean end would
-  pass for one that was here all the time, in every partition that nobody has decided about yet.
+- Settings and security come with the first step: decisions about topics rest on them. From `SNAPSHOT_LEVEL` on ACLs may
+  take several steps, in their order, before all decisions about topics.
+- Topics follow. A topic is created, deleted or recreated in one step. Of a topic that stays, the states change in the
+  order of their numbers, so that new partitions have no gap.
+- The brokers, here or away, their directories and the level of the metadata come with the last step. A controller that
+  finds the old brokers decides about them again. The other way round, a broker that came back without a clean shutdown
+  would pass for a broker that was here all the time, in every partition without a decision yet.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ LAST = ("brokers", "away", "directories", "metadata_level")
 
 
 class _Piece(NamedTuple):
-    """A topic as it is after a part of its change; None where it is gone."""
+    """A topic after a part of its change; None where it is deleted."""
 
     name: str
     topic: TopicImage | None
-    partition_count: int  # that the part concerns
+    partition_count: int  # the number of partitions in the part
 
 
 def steps(old: MetadataImage, new: MetadataImage, most: int) -> list[MetadataImage]:
     """The image after each step, at least one; the last is `new`. A step concerns no more than `most` partitions or
-    rules, but for one that a single topic comes or goes with.
+    ACLs, except for a step in which a single topic is created or deleted.
     """
     images: list[MetadataImage] = []
     if new.metadata_level >= SNAPSHOT_LEVEL:
@@ -92,7 +92,7 @@ def _pieces_of(before: TopicImage, after: TopicImage, most: int) -> Iterator[_Pi
 
 
 def _securities(old: SecurityImage, new: SecurityImage, most: int) -> Iterator[SecurityImage]:
-    """On the way from the one to the other, without the last."""
+    """The security on the way from the first to the second, without the last."""
     if old.acls is new.acls:
         return
     acls, count = dict(old.acls), 0
@@ -111,7 +111,7 @@ def _securities(old: SecurityImage, new: SecurityImage, most: int) -> Iterator[S
 def _rules_on_the_way(
     before: tuple[AclEntry, ...], after: tuple[AclEntry, ...], most: int
 ) -> Iterator[tuple[tuple[AclEntry, ...], int]]:
-    """The rules of a resource after each part of a change, and how many the part concerns. The last are `after`."""
+    """The ACLs of a resource after each part of a change, and the number of ACLs in the part. The last are `after`."""
     change = changed_rules(before, after)
     if change is None or not after:  # they come and go as a whole
         yield after, max(1, len(after))

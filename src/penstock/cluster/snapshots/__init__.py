@@ -1,1 +1,1 @@
-"""Snapshots of a cluster's metadata: taken, read by people, and restored into an empty ensemble."""
+"""Snapshots of a cluster's metadata: takes them, shows them to people, restores them into an empty ensemble."""

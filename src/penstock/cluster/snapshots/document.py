@@ -1,7 +1,7 @@
-"""A snapshot of a cluster's metadata, and the text that it is kept as. Pure.
+"""A snapshot of a cluster's metadata, and its text. Pure.
 
-The text is JSON that a person can read. It has a format version and a checksum over the part that counts, so a file
-that was cut short or edited by mistake is refused, and a later version knows what it reads.
+The text is JSON that a person can read. It has a format version and a checksum over its content, so a truncated file or
+a mistaken edit is refused, and a later version recognises the format.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FORMAT = 1
 
 
 class SnapshotError(Exception):
-    """`hint` says what the user can do next."""
+    """`hint` is the next step for the user."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class SnapshotError(Exception):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The image at one position of the log, and what stands beside it in the store. The counters were read after the
+    """The image at one position of the log, and the values beside it in the store. The counters were read after the
     image, so none of them is behind it.
     """
 
@@ -43,7 +43,7 @@ class Snapshot:
     controller_epoch: int
     broker_sequence: int  # the newest broker epoch
     producer_ids: ProducerIdBlock | None = None
-    # Nodes that this version knows nothing of, as they are.
+    # Nodes that this version does not know, unchanged.
     other_nodes: Mapping[str, bytes] = field(default_factory=dict)
     taken_at: str = ""
 
@@ -88,12 +88,12 @@ def decode_snapshot(data: bytes) -> Snapshot:
 
 
 def checksum_of(snapshot: Snapshot) -> str:
-    """What tells this snapshot from any other."""
+    """Distinguishes this snapshot from any other."""
     return _checksum(_to_json(snapshot))
 
 
 def _checksum(cluster: Any) -> str:
-    """Of the content, however it is spread over lines."""
+    """The checksum of the content, whatever its line breaks."""
     text = json.dumps(cluster, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -107,7 +107,7 @@ def _to_json(snapshot: Snapshot) -> dict[str, Any]:
         "controller_epoch": snapshot.controller_epoch,
         "broker_epoch": snapshot.broker_sequence,
         "producer_ids": None if block is None else {"first": block.first_producer_id, "count": block.size},
-        # Who was here is for the reader: brokers register anew. The directories say who is registered.
+        # The present brokers are for the reader: brokers register again. The directories name the registered brokers.
         "brokers": {
             str(node_id): [str(endpoint) for endpoint in broker.endpoints]
             for node_id, broker in sorted(image.brokers.items())

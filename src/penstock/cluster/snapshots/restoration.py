@@ -1,12 +1,11 @@
-"""The mark that a restore leaves in the store: which restore it was, and how far it is.
+"""The mark of a restore in the store: the restore's id, and its progress.
 
 A broker notes the mark's id when it loads. A broker that ran through the loss of the ensemble finds another id when it
-registers anew, and refuses to: its image and its partitions' epochs are those of before the restore. The mark stays, so
-that a broker that comes later, for the first time since the restore, sets aside what the snapshot does not know instead
-of deleting it.
+registers again, and refuses to: its image and its partitions' epochs are from before the restore. The mark stays, so
+that a broker that comes later, for the first time since the restore, sets unknown logs aside instead of deleting them.
 
-A store that was set back, because somebody brought old files of ZooKeeper, is a restore that nobody has announced. The
-first broker that starts with it and has seen more makes the mark.
+A store that was set back, because somebody brought old files of ZooKeeper, is an unannounced restore. The first broker
+that starts with it and has seen more makes the mark.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from penstock.cluster.store.transactions import write_operation
 
 
 class RestorationState(enum.Enum):
-    WRITING = "writing"  # not all nodes are there: nobody may use them
-    WAITING = "waiting"  # for brokers, to find out who leads
+    WRITING = "writing"  # nodes are missing: no broker may use them
+    WAITING = "waiting"  # for brokers, to find the leaders
     FINISHED = "finished"
 
 
@@ -58,7 +57,7 @@ async def read_restoration(store: Store) -> Restoration | None:
 
 
 async def mark_set_back(store: Store, restoration_id: str) -> str:
-    """The id of the mark, which is another broker's where that one was first."""
+    """The id of the mark, which is another broker's where that broker was first."""
     node = await store.read(znodes.RESTORATION)
     data = encode_restoration(Restoration(restoration_id, RestorationState.FINISHED, ""))
     try:
@@ -71,7 +70,7 @@ async def mark_set_back(store: Store, restoration_id: str) -> str:
 
 
 async def check_usable(store: Store) -> str:
-    """The id of the restore that made this store, or nothing. Raises StoreError while a restore writes."""
+    """The id of the restore that made this store, or nothing. Raises StoreError during the writes of a restore."""
     restoration = await read_restoration(store)
     if restoration is not None and restoration.state is RestorationState.WRITING:
         detail = "`penstock cluster restore` is under way or was interrupted: let it finish, or run it again"
@@ -80,7 +79,7 @@ async def check_usable(store: Store) -> str:
 
 
 def check_same(node: Node | None, restoration_id: str) -> None:
-    """For a broker that registers. Raises StoreError where the cluster was restored since the broker has loaded."""
+    """For a registering broker. Raises StoreError where the cluster was restored since the broker has loaded."""
     restoration = decode_restoration(node)
     if ("" if restoration is None else restoration.restoration_id) != restoration_id:
         detail = "the cluster was restored, or its store was set back, while this broker ran: restart the broker"

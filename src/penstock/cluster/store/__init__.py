@@ -1,1 +1,1 @@
-"""Where the metadata is kept: one interface, its implementations, the layout of its nodes."""
+"""The metadata store: one interface, its implementations, the layout of its nodes."""

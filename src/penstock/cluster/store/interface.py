@@ -1,26 +1,26 @@
-"""Where the cluster's metadata lives: a small tree of nodes with versions, after ZooKeeper's model.
+"""The interface of the metadata store: a small tree of nodes with versions, after ZooKeeper's model.
 
-One interface, several stores behind it: memory, SQLite for a single broker, ZooKeeper for clusters. All pass the same
-contract tests. What they agree on:
+One interface, several stores behind it: memory, SQLite for a standalone broker, ZooKeeper for clusters. All pass the
+same contract tests. They agree on these rules:
 
 - A path is `/` or `/name/name`. A node has bytes and a version: 0 when created, one more with every change. Its parent
   must exist, and a node with children cannot be deleted.
-- An ephemeral node goes away with the session that made it, however that ends, and cannot have children.
+- An ephemeral node is deleted with the session that made it, however that ends, and cannot have children.
 - A sequence node gets ten digits appended to its path, always larger than those of earlier siblings.
-- `transaction` does everything or nothing. When a call returns, what it wrote survives a crash of the process or the
+- `transaction` does everything or nothing. When a call returns, its writes survive a crash of the process or the
   machine (not in memory, of course).
-- A watch tells that something changed, not what: several changes may come as one call, so its owner reads again. After
-  a lost connection every watcher is called, because changes may have been missed.
+- A watch reports that something changed, without the change: several changes may come as one call, so its owner reads
+  again. After a lost connection every watcher is called, because changes may have been missed.
 
-A session is what ephemeral nodes belong to. Its connection may be lost and come back:
+Ephemeral nodes belong to a session. Its connection may be lost and come back:
 
-- While the connection is lost the session is SUSPENDED: nobody here knows whether the server has ended it. Calls are
-  refused with UNAVAILABLE and are not made.
-- A change whose answer the connection took along fails with OUTCOME_UNKNOWN: the change may be made or not. What the
-  store holds after the session is CONNECTED again, read behind a `sync`, is the answer. A read fails with UNAVAILABLE.
-- That a session has ENDED is learnt only when the server is reached again. So the owner of a right that hangs on a
-  session gives the right up by its own clock, from `last_contact` on. A new session begins by itself. Calls between the
-  two are refused with SESSION_ENDED and are not made.
+- While the connection is lost the session is SUSPENDED: this side does not know whether the server has ended it. Calls
+  are refused with UNAVAILABLE and are not made.
+- A change whose answer was lost with the connection fails with OUTCOME_UNKNOWN: the change may be made or not. A read
+  behind a `sync`, after the session is CONNECTED again, shows the outcome. A read fails with UNAVAILABLE.
+- The client learns that a session has ENDED only when it reaches the server again. So the owner of a right that depends
+  on a session gives the right up by its own clock, from `last_contact` on. A new session begins by itself. Calls
+  between the two are refused with SESSION_ENDED and are not made.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FIRST_VERSION = 0
 # Headers, flags, lengths and the access list of one operation in ZooKeeper's protocol: at most 62 bytes with the lists
 # that we give, without the part of the path that a store puts in front.
 _OPERATION_OVERHEAD = 128
-# What ZooKeeper refuses in a path [PathUtils.java]: control characters, surrogates (so also all that UTF-16 needs a
-# pair for), private use, and specials.
+# The characters that ZooKeeper refuses in a path [PathUtils.java]: control characters, surrogates (so also every
+# character that UTF-16 writes as a pair), private use, and specials.
 _REFUSED_CHARACTER = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\uffff\U00010000-\U0010ffff]")
 
 
@@ -67,7 +67,7 @@ class SessionState(enum.Enum):
 
 class StoreError(Exception):
     def __init__(self, kind: StoreErrorKind, path: str, detail: str = "", *, is_refusal: bool = False) -> None:
-        """`is_refusal`: the store answers, and does not let us at this node. At others it may."""
+        """`is_refusal`: the store answers, and does not let us use this node. Other nodes may be allowed."""
         super().__init__(f"{path}: {detail or kind.value}")
         self.kind = kind
         self.path = path
@@ -77,13 +77,13 @@ class StoreError(Exception):
 class Node(NamedTuple):
     data: bytes
     version: int
-    owner: str | None = None  # the id of the session that an ephemeral node belongs to
+    owner: str | None = None  # the session of an ephemeral node
 
 
 class TransactionLimit(NamedTuple):
-    """What one transaction may hold. Its bytes are those of `transaction_size`.
+    """The size limit of one transaction. Its bytes are those of `transaction_size`.
 
-    A change that is alone with its fence is bounded by the limit on its value: what fits a node can be written.
+    The limit on its value bounds a change that is alone with its fence: a value that fits a node can be written.
     """
 
     size: int
@@ -116,7 +116,7 @@ class Check(NamedTuple):
 
 
 Operation = Create | CompareAndSet | Delete | Check
-# What each operation of a transaction came to: the created path, the new version, or nothing.
+# The results of a transaction's operations: the created path, the new version, or nothing.
 Result = str | int | None
 Watcher = Callable[[str], None]
 SessionListener = Callable[[SessionState], None]
@@ -125,22 +125,22 @@ SessionListener = Callable[[SessionState], None]
 class Store(Protocol):
     @property
     def session_id(self) -> str:
-        """Changes when a new session begins. The last one's while there is none."""
+        """Changes when a new session begins. Without a session, the id of the last session."""
 
     @property
     def session_state(self) -> SessionState: ...
 
     @property
     def last_contact(self) -> float:
-        """The loop's time at which the newest request was sent that the server has answered.
+        """The loop's time at which the newest answered request was sent.
 
-        Not the time of the answer: an answer may have waited in a buffer while this process was stopped, and the
-        server counts a session's time from the request on.
+        Not the time of the answer: an answer may have waited in a buffer while this process was paused, and the server
+        counts a session's time from the request on.
         """
 
     @property
     def session_timeout_s(self) -> float:
-        """After so long without contact the session may have ended. Infinite where a session cannot end by itself."""
+        """After this time without contact the session may have ended. Infinite where a session cannot end by itself."""
 
     @property
     def transaction_limit(self) -> TransactionLimit | None:
@@ -148,10 +148,11 @@ class Store(Protocol):
 
     def on_session(self, listener: SessionListener) -> Callable[[], None]:
         """Calls `listener(state)` in the event loop at each change. ENDED is followed by CONNECTED when a new session
-        has begun. Closing the store calls nobody. Returns what ends the calls."""
+        has begun. The close of the store makes no call. Returns a function that ends the calls.
+        """
 
     async def sync(self, path: str) -> None:
-        """When it returns, reads see all that was written anywhere before it was called."""
+        """When it returns, reads see all writes of any client from before the call."""
 
     async def read(self, path: str) -> Node | None: ...
 
@@ -162,13 +163,13 @@ class Store(Protocol):
         """The names, not paths, of a node's children, sorted. NO_NODE if the node does not exist."""
 
     async def create(self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequence: bool = False) -> str:
-        """Returns the path, which for a sequence node is longer than the one given."""
+        """Returns the path, which for a sequence node is longer than the given path."""
 
     async def ensure_path(self, path: str) -> None:
         """Creates the node and its parents, empty, where they are missing."""
 
     async def compare_and_set(self, path: str, data: bytes, expected_version: int | None) -> int:
-        """Returns the new version. An expected version of None overwrites whatever is there."""
+        """Returns the new version. An expected version of None overwrites any content."""
 
     async def delete(self, path: str, expected_version: int | None = ANY_VERSION) -> None: ...
 
@@ -176,14 +177,14 @@ class Store(Protocol):
 
     def watch(self, path: str, watcher: Watcher, *, children: bool = True) -> Callable[[], None]:
         """Calls `watcher(path)` in the event loop after the node was created, changed or deleted, or a child of it was
-        created or deleted. Returns what ends the watch.
+        created or deleted. Returns a function that ends the watch.
 
-        Without `children` the watcher need not be told of children: ZooKeeper tells of them only to whoever reads the
-        list of their names, which is long for some nodes.
+        Without `children` the watcher need not be called for children: ZooKeeper reports them only to a client that
+        reads the list of their names, which is long for some nodes.
         """
 
     async def close(self) -> None:
-        """Ends the session: ephemeral nodes go. Closing twice is fine."""
+        """Ends the session: ephemeral nodes are deleted. A second call does nothing."""
 
 
 def check_path(path: str) -> None:
@@ -213,7 +214,7 @@ def is_too_large(operation: Operation) -> bool:
 
 
 def transaction_size(operations: Sequence[Operation]) -> int:
-    """About the bytes that ZooKeeper's protocol makes of them; never less."""
+    """About the size of the operations in ZooKeeper's protocol; never less."""
     data = sum(len(each.data) for each in operations if isinstance(each, Create | CompareAndSet))
     return data + sum(len(each.path.encode()) + _OPERATION_OVERHEAD for each in operations)
 
@@ -231,7 +232,7 @@ def check_transaction(operations: Sequence[Operation], limit: TransactionLimit |
 
 
 def is_single_change(operations: Sequence[Operation]) -> bool:
-    """One change and no more than one fence. The limit on a value leaves room for the names of both in a request."""
+    """One change and at most one fence. The limit on a value leaves room for the names of both in a request."""
     return len(operations) <= 1 or (len(operations) == 2 and isinstance(operations[0], Check))
 
 
@@ -273,7 +274,7 @@ class Watches:
         return remove
 
     def are_of_children(self, path: str) -> bool:
-        """Whether a watcher of the path wants to hear of its children."""
+        """Whether a watcher of the path wants calls for its children."""
         return path in self._of_children
 
     @property
@@ -284,14 +285,14 @@ class Watches:
         self.tell(set(self._watchers))
 
     def tell(self, paths: set[str]) -> None:
-        """`paths` are those that changed: the nodes themselves and the parents of created and deleted ones."""
+        """`paths` are the changed paths: the nodes themselves and the parents of created and deleted nodes."""
         for path in sorted(paths & self._watchers.keys()):
             for watcher in list(self._watchers.get(path, {}).values()):
                 watcher(path)
 
 
 class SessionListeners:
-    """Who wants to know of the session's state, in the order in which they asked."""
+    """The listeners to the session's state, in the order of their registration."""
 
     def __init__(self) -> None:
         self._listeners: dict[object, SessionListener] = {}

@@ -1,6 +1,6 @@
-"""A store in memory: for embedded brokers whose data is temporary anyway, for tests, and for the simulation.
+"""A store in memory: for embedded brokers with temporary data, for tests, and for the simulation.
 
-`MemoryStore.session` is where a test or the simulation takes the connection away, or ends the session.
+A test or the simulation cuts the connection, or ends the session, by `MemoryStore.session`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The session of a store in memory, and what a test or the simulation can do to it.
+"""The session of a store in memory, with the faults that a test or the simulation can inject.
 
-They can take its connection away (`suspend`, or `cut` without a word), give it back (`heal`), end the session
-(`expire`), and lose the answer to a change (`lose_answer`). Time is the loop's, so that all of this runs in virtual
-time. The course of events is ZooKeeper's: a client that is cut off notices after two thirds of the session's timeout,
-the server ends the session when the timeout is over, and the client learns that when it is connected again.
+They can cut its connection (`suspend`, or `cut` without notice), restore it (`heal`), end the session (`expire`), and
+lose the answer to a change (`lose_answer`). Time is the loop's, so that all of this runs in virtual time. The course of
+events is ZooKeeper's: a client that is cut off notices after two thirds of the session's timeout, the server ends the
+session when the timeout is over, and the client learns that when it is connected again.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.memory_tree import MemoryTree
 
-# The share of its timeout after which a session without an answer is taken for disconnected, as in ZooKeeper's clients.
+# The share of its timeout after which a session without an answer counts as disconnected, as in ZooKeeper's clients.
 _NOTICED_AFTER = 2 / 3
 
 
 class LostAnswer(enum.Enum):
-    """When the connection breaks, seen from the change whose answer is lost."""
+    """The moment of the disconnection, relative to the change whose answer is lost."""
 
     BEFORE_THE_CHANGE = enum.auto()
     AFTER_THE_CHANGE = enum.auto()
@@ -40,10 +40,11 @@ class MemorySession:
         self._tree = tree
         self.timeout_s = timeout_ms / 1000
         self._is_closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None  # that of the first call
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop of the first call
         self._connection = 0  # one more with each connection that is lost
         self._cut_at: float | None = None  # the last contact, while the server cannot be reached
-        self._noticed: asyncio.Future[None] | None = None  # while it cannot be reached, and nobody here knows
+        # Set while the server is unreachable and the client has not noticed.
+        self._noticed: asyncio.Future[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
         self._lost_answer: LostAnswer | None = None
 
@@ -54,7 +55,7 @@ class MemorySession:
     # ---- what a test or the simulation does to the session
 
     def cut(self) -> None:
-        """No word comes or goes any more, and nobody is told: questions wait for answers that do not come."""
+        """The network loses everything without notice: requests wait for answers that do not come."""
         if self._cut_at is not None:
             return
         loop = self.loop()
@@ -67,7 +68,7 @@ class MemorySession:
         ]
 
     def suspend(self) -> None:
-        """The connection is reset, or a cut is noticed."""
+        """The connection is reset, or the client notices a cut."""
         self.cut()
         if self._noticed is not None:
             self._connection += 1
@@ -75,7 +76,7 @@ class MemorySession:
             self._enter(SessionState.SUSPENDED)
 
     def heal(self) -> None:
-        """The server can be reached again. If it has ended the session, that is learnt now."""
+        """The server is reachable again. If it has ended the session, the client learns that now."""
         if self._cut_at is None:
             return
         self._cut_at = None
@@ -87,7 +88,7 @@ class MemorySession:
         elif self.state is SessionState.SUSPENDED:
             self._connect()
         else:
-            self.watches.tell_all()  # what was on its way during the cut
+            self.watches.tell_all()  # the answers on their way during the cut
 
     def expire(self) -> None:
         """The server ends the session. A connected client learns that at once."""
@@ -137,7 +138,7 @@ class MemorySession:
     # ---- what the store asks of it
 
     async def reach(self, path: str, kind: StoreErrorKind) -> int:
-        """The connection that a question goes over. A question into silence fails when the silence is noticed."""
+        """The connection of a request. A request into a cut connection fails when the client notices the cut."""
         self.loop()
         connection = self._connection
         await self.receive(connection, path, kind)
@@ -145,14 +146,14 @@ class MemorySession:
         return connection
 
     async def receive(self, connection: int, path: str, kind: StoreErrorKind) -> None:
-        """An answer comes over the connection that its question went over, or never."""
+        """An answer comes over the connection of its request, or never."""
         while self._noticed is not None:
             await asyncio.shield(self._noticed)
         if connection != self._connection:
             raise StoreError(kind, path)
 
     def close(self) -> None:
-        """Without a connection the session stays until its timeout is over, as any other that nobody hears of."""
+        """Without a connection the session stays until its timeout is over, as any other silent session."""
         self._is_closed = True
         self.state = SessionState.ENDED
         if self._cut_at is None:
@@ -167,7 +168,7 @@ class MemorySession:
             raise StoreError(StoreErrorKind.SESSION_ENDED, path)
 
     def _hear(self, changed: set[str]) -> None:
-        """Called by whoever changes the tree, perhaps in the turn of another loop."""
+        """A change of the tree calls this, perhaps in the turn of another loop."""
         if self._cut_at is not None or self._loop is None:
             return
         try:

@@ -1,7 +1,7 @@
-"""What several sessions on one store in memory share: the nodes, who is connected, and whose turn it is.
+"""The shared state of several sessions on one store in memory: the nodes, the connected sessions, and the turn.
 
-A transaction of many operations gives others their turns of the loop in between. The turn, a lock, keeps other users
-from seeing half of it. Users may live in several event loops of one thread, as the brokers of a simulation do.
+A transaction of many operations gives other tasks their turns of the loop in between. The turn, a lock, keeps other
+users from seeing half of it. Users may live in several event loops of one thread, as the brokers of a simulation do.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from penstock.cluster.store.interface import (
     sequence_path,
 )
 
-# Operations done in one turn of the loop: about 1 ms.
+# The number of operations in one turn of the loop: about 1 ms.
 _OPERATIONS_PER_TURN = 200
 
-# Told the paths that changed.
+# Called with the changed paths.
 Listener = Callable[[set[str]], None]
 
 
@@ -39,7 +39,7 @@ Listener = Callable[[set[str]], None]
 class Entry:
     data: bytes
     version: int = FIRST_VERSION
-    # The session that made it, for an ephemeral node.
+    # The session of an ephemeral node.
     owner: str | None = None
     next_sequence: int = 0
     children: set[str] = field(default_factory=set)
@@ -89,7 +89,7 @@ class MemoryTree:
         self.entries: dict[str, Entry] = {"/": Entry(b"")}
         self.turns = Turns(self._remove_ended)
         self._listeners: dict[str, Listener] = {}  # by session
-        self._ended: list[str] = []  # sessions whose nodes go at the end of the turn under way
+        self._ended: list[str] = []  # sessions whose nodes are deleted at the end of the current turn
         self._session_count = 0
 
     def begin_session(self, listener: Listener) -> str:
@@ -102,7 +102,7 @@ class MemoryTree:
         return session_id in self._listeners
 
     def end_session(self, session_id: str) -> None:
-        """As the server does it: no matter what the session's owner knows, its ephemeral nodes go."""
+        """As the server does it: whatever the session's owner knows, its ephemeral nodes are deleted."""
         if self._listeners.pop(session_id, None) is not None:
             self._ended.append(session_id)
             if not self.turns.is_held:
@@ -122,7 +122,7 @@ class MemoryTree:
             listener(changed)
 
     async def transact(self, operations: Sequence[Operation], session_id: str) -> Sequence[Result]:
-        """For who has the turn."""
+        """Call with the turn held."""
         undo: list[Callable[[], None]] = []
         changed: set[str] = set()
         results: list[Result] = []

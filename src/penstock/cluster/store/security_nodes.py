@@ -1,18 +1,18 @@
-"""Where the store keeps what concerns security, and the JSON in those nodes, laid out as Kafka did in ZooKeeper.
+"""The nodes of the security data and the JSON in them, laid out as Kafka did in ZooKeeper.
 
-Kafka's brokers tell each other of new ACLs by nodes in `/kafka-acl-changes`. The log of the metadata does that here, so
-these nodes are missing. Policies are ours alone.
+Kafka's brokers announce new ACLs to each other by nodes in `/kafka-acl-changes`. Here the log of the metadata does
+that, so these nodes are missing. Policies are Penstock's alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-from penstock.cluster.security_image import SecurityImage, Settings, quote_name
+from penstock.cluster.security_image import CLIENTS, IPS, TAGS, USERS, SecurityImage, Settings, quote_name
 from penstock.cluster.store.interface import StoreError, StoreErrorKind
 from penstock.cluster.store.znodes import decode_settings, encode_settings
 from penstock.security.acls.types import (
@@ -31,8 +31,8 @@ PREFIXED_ACLS = "/kafka-acl-extended/prefixed"
 TOKENS = "/delegation_token/tokens"
 POLICIES = "/penstock/policies"
 
-ROOTS = (f"{CONFIGS}/users", f"{CONFIGS}/clients", f"{CONFIGS}/ips", LITERAL_ACLS, PREFIXED_ACLS, TOKENS, POLICIES)
-# These are there in every cluster, and stay.
+ROOTS = (*(f"{CONFIGS}/{kind}" for kind in (USERS, CLIENTS, IPS, TAGS)), LITERAL_ACLS, PREFIXED_ACLS, TOKENS, POLICIES)
+# Every cluster has these nodes for ever.
 _FOREVER = frozenset(("", CONFIGS, "/penstock"))
 
 _TYPES = {camel_case(each): each for each in ResourceType}
@@ -61,6 +61,15 @@ def policy_path(name: str) -> str:
     return f"{POLICIES}/{quote_name(name)}"
 
 
+# Fields of a `SecurityImage`, and the paths of their values' nodes.
+_PATHS: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("acls", acl_path),
+    ("entity_configs", entity_path),
+    ("tokens", token_path),
+    ("policies", policy_path),
+)
+
+
 def nodes_of(image: SecurityImage) -> dict[str, bytes]:
     """Every node with its data, parents first."""
     values = {
@@ -73,20 +82,19 @@ def nodes_of(image: SecurityImage) -> dict[str, bytes]:
 
 
 def node_data(path: str, nodes: Mapping[str, bytes]) -> bytes:
-    """The data of a node that may be there for its children alone."""
+    """The data of a node that may exist for its children alone."""
     return nodes.get(path, _EMPTY)
 
 
 def paths_of(image: SecurityImage) -> set[str]:
-    """Every node, also those that are there for their children alone."""
-    return with_parents(
-        [
-            *map(acl_path, image.acls),
-            *map(entity_path, image.entity_configs),
-            *map(token_path, image.tokens),
-            *map(policy_path, image.policies),
-        ]
-    )
+    """Every node, also those that exist for their children alone."""
+    return with_parents(path_of(key) for field, path_of in _PATHS for key in getattr(image, field))
+
+
+def added_paths(old: SecurityImage, new: SecurityImage) -> list[str]:
+    """The nodes of values that the old image does not have at all. Costs next to nothing for values in both images."""
+    kinds = ((getattr(old, field), getattr(new, field), path_of) for field, path_of in _PATHS)
+    return [path_of(key) for before, after, path_of in kinds if before is not after for key in after.keys() - before]
 
 
 def with_parents(paths: Iterable[str]) -> set[str]:
@@ -99,7 +107,7 @@ def with_parents(paths: Iterable[str]) -> set[str]:
 
 
 def may_have_children(path: str) -> bool:
-    """Of the nodes below the roots, those that are not the last on their way: a question less for each value."""
+    """Whether a node below the roots is not the last on its path: saves a request for each value."""
     if path in ROOTS:
         return True
     if path.startswith(f"{CONFIGS}/users/"):
@@ -139,7 +147,7 @@ def decode_acls(path: str, data: bytes) -> tuple[AclEntry, ...]:
 
 
 def decode_nodes(nodes: Mapping[str, bytes]) -> SecurityImage:
-    """The image of all nodes below the roots. Raises StoreError(CORRUPT) for a node that cannot be understood."""
+    """The image of all nodes below the roots. Raises StoreError(CORRUPT) for an unreadable node."""
     acls: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
     entities: dict[str, Settings] = {}
     tokens: dict[str, Settings] = {}

@@ -1,4 +1,4 @@
-"""The store of a single broker: one SQLite file in the data directory.
+"""The store of a standalone broker: one SQLite file in the data directory.
 
 The store is durable: SQLite's write-ahead log is synced at every commit. SQLite's exclusive lock admits one process at
 a time. So ephemeral nodes of earlier sessions are removed as soon as a process has opened the file: it is alone, and
@@ -45,9 +45,9 @@ from penstock.cluster.store.interface import (
 if TYPE_CHECKING:
     import sqlite3
 
-# Raised with every change of the table; a file of a later version is refused instead of misread.
+# Rises with every change of the table; a file of a later version is refused instead of misread.
 SCHEMA_VERSION = 1
-# "Pens" in ASCII: tells our file from any other SQLite database.
+# "Pens" in ASCII: distinguishes our file from any other SQLite database.
 APPLICATION_ID = 0x50656E73
 
 _SCHEMA = """
@@ -98,7 +98,7 @@ class SqliteStore:
         return None
 
     def on_session(self, listener: SessionListener) -> Callable[[], None]:
-        """There is nothing to tell."""
+        """The state never changes."""
         return lambda: None
 
     @classmethod
@@ -265,12 +265,12 @@ def _open(path: Path, durable: bool) -> sqlite3.Connection:
 def _open_untranslated(path: Path, durable: bool) -> sqlite3.Connection:
     import sqlite3  # an embedded broker with its metadata in memory never pays for the import
 
-    # The file has credentials in it: it is for its owner alone, and SQLite gives the files beside it the same mode. A
-    # file that is there is not opened: to close it would end the locks of another connection of this process. Where
-    # the file cannot be made, SQLite tells why.
+    # The file has credentials in it: it is for its owner alone, and SQLite gives the files beside it the same mode. An
+    # existing file is not opened: its close would end the locks of another connection of this process. Where the file
+    # cannot be made, SQLite reports the reason.
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    # The one thread that uses the connection is the executor's, and nobody else holds the file: no need to wait.
+    # Only the executor's thread uses the connection, and no other process holds the file: no need to wait.
     connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=True)
     try:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -286,7 +286,7 @@ def _open_untranslated(path: Path, durable: bool) -> sqlite3.Connection:
 
 
 def _prepare(path: Path, connection: sqlite3.Connection) -> None:
-    """Creates or checks the table, and ends what earlier sessions left."""
+    """Creates or checks the table, and removes the remains of earlier sessions."""
     application_id = connection.execute("PRAGMA application_id").fetchone()[0]
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if application_id == 0 and version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema").fetchone():

@@ -16,7 +16,7 @@ from penstock.cluster.store.interface import (
 
 
 def write_operation(path: str, node: Node | None, data: bytes) -> Operation:
-    """`node` is what was read. Fails where somebody else has written since."""
+    """`node` is the node as it was read. Fails where another program has written since."""
     return Create(path, data) if node is None else CompareAndSet(path, data, node.version)
 
 
@@ -29,7 +29,7 @@ def fits(operations: Sequence[Operation], limit: TransactionLimit | None) -> boo
 def in_transactions(
     operations: Iterable[Operation], limit: TransactionLimit | None, fence: Check | None = None
 ) -> Iterator[list[Operation]]:
-    """The operations in their order, in transactions that fit. Each has the fence, if there is one."""
+    """Splits the operations, in their order, into transactions that fit. Each has the fence, if there is one."""
     head: list[Operation] = [] if fence is None else [fence]
     part, size = list(head), transaction_size(head)
     for operation in operations:

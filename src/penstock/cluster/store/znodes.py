@@ -21,7 +21,7 @@ from penstock.core.types import TopicId, format_topic_id, parse_topic_id
 
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
-# Nothing is in this node: its version is a counter, from which broker epochs are taken.
+# The node is empty: its version is a counter for the broker epochs.
 BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
@@ -32,22 +32,22 @@ CONTROLLER_EPOCH = "/controller_epoch"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURES = "/feature"
 DEFAULT_ENTITY = "<default>"
-# The log of the metadata: in the node its position, below the node the deltas. Kafka has nothing like it.
+# The log of the metadata: its position in the node, the deltas below the node. Kafka has nothing like it.
 LOG = "/penstock/log"
-# Below the node a snapshot of the metadata, by the number of the newest delta in it, and below that its parts.
+# Below the node a snapshot of the metadata, by the number of its newest delta, and below that its parts.
 SNAPSHOTS = "/penstock/snapshots"
 # The number of the newest delta that Kafka's nodes show as a whole; missing where they show nothing yet.
 PICTURE = "/penstock/picture"
-# The brokers as the log knows them, below `SNAPSHOT_LEVEL`. Those in /brokers/ids may have come or gone since.
+# The brokers as the log knows them, below `SNAPSHOT_LEVEL`. Those in /brokers/ids may have changed since.
 BROKERS = "/penstock/brokers"
 # The cluster was restored from a snapshot.
 RESTORATION = "/penstock/restoration"
-# What the salts of users that do not exist are computed from. Made by the first broker that has logins.
+# The secret for the salts of users that do not exist. The first broker with logins makes it.
 LOGIN_SECRET = "/penstock/login_secret"  # noqa: S105  # a path
-# In the store of a single node alone: it is on its way into a cluster.
+# In the store of a standalone node alone: it is on its way into a cluster.
 ADOPTION = "/penstock/adoption"
 
-# Made when a cluster is born, or by the first version that knows of them.
+# Made with the cluster, or by the first version that knows them.
 PERSISTENT_PATHS = (
     "/cluster",
     BROKER_IDS,
@@ -98,7 +98,7 @@ def broker_config_path(node_id: int | None) -> str:
 
 
 def group_config_path(group_id: str) -> str:
-    """A group's name is any text, also one that would be a path of several nodes or none."""
+    """A group's name is any text, also a text that would be a path of several nodes or none."""
     return f"{GROUP_CONFIGS}/{quote(group_id, safe='').replace('.', '%2E')}"
 
 
@@ -107,7 +107,7 @@ def group_of_config(node_name: str) -> str:
 
 
 class TopicAssignment(NamedTuple):
-    """Replicas by partition; `adding` and `removing` have the partitions alone whose replicas move."""
+    """Replicas by partition; `adding` and `removing` have only the partitions whose replicas move."""
 
     topic_id: TopicId
     replicas: dict[int, tuple[int, ...]]
@@ -116,7 +116,7 @@ class TopicAssignment(NamedTuple):
 
 
 class AdoptionMark(NamedTuple):
-    """The cluster that a single node is on its way into, and the id that it gets there."""
+    """The cluster that a standalone node is about to join, and its id there."""
 
     cluster_id: str
     node_id: int
@@ -131,7 +131,7 @@ class ProducerIdBlock(NamedTuple):
         return self.first_producer_id + self.size - 1
 
 
-# What a new cluster has: nobody has claimed one yet. A cluster without the node has lost it.
+# The state of a new cluster: no broker has claimed a block yet. A cluster without the node has lost it.
 NO_PRODUCER_IDS = ProducerIdBlock(0, 0)
 
 
@@ -193,14 +193,14 @@ def decode_broker(node_id: int, data: bytes) -> BrokerRegistration:
 
 
 def _levels(value: dict[str, int] | None) -> LevelRange:
-    """A broker that does not tell is from before there were levels."""
+    """A broker without levels is from before there were levels."""
     if value is None:
         return LevelRange(FIRST_LEVEL, FIRST_LEVEL)
     return LevelRange(int(value["min_version"]), int(value["max_version"]))
 
 
 class StoredBrokers(NamedTuple):
-    """`directories` has also those of brokers that are away."""
+    """`directories` also has those of brokers that are away."""
 
     here: dict[int, BrokerRegistration]
     directories: dict[int, tuple[str, ...]]
@@ -386,7 +386,7 @@ def encode_picture(number: int) -> bytes:
 
 
 def decode_picture(data: bytes) -> int:
-    """-1 where the node does not tell: then nobody knows what is drawn."""
+    """-1 where the node has no number: then the drawn nodes are unknown."""
     return int(data) if data.isdigit() else -1
 
 

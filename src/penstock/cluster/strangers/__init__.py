@@ -1,1 +1,1 @@
-"""What somebody writes into the store past the brokers: found, told, and put right where it is a node of ours."""
+"""Writes to the store by other programs than brokers: the controller finds and reports them, and repairs our nodes."""

@@ -1,15 +1,21 @@
-"""Nodes that somebody wrote into the store past the brokers, as Kafka's tools before 3.0 do: what to tell of them."""
+"""Nodes that other programs wrote into the store past the brokers, as Kafka's tools before 3.0 do: the warnings about
+them, and the record of earlier warnings.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from penstock.cluster.store import security_nodes, znodes
 
 logger = logging.getLogger(__name__)
 
-# Paths in a warning; of more than that the number is told.
+# The number of remembered paths for each kind of look, so that a store full of them costs little.
+_MOST_TOLD = 1_000
+# The number of paths in a warning; for more paths the warning has their number.
 _PATHS_TOLD = 5
 
 # The first root that a path begins with counts.
@@ -31,6 +37,45 @@ _COMMANDS = {
 }
 
 
+class News(NamedTuple):
+    paths: list[str]
+    known: Mapping[str, int]  # the checksum of each path with a warning, now or before
+
+
+def checksum(data: bytes) -> int:
+    """Stands for the content of a node, which may be a megabyte that another program wrote."""
+    return zlib.crc32(data)
+
+
+def find_news(before: Mapping[str, int], sums: Mapping[str, int]) -> News:
+    """The paths of a look, with their checksums, that the look before of this kind did not find with this checksum. A
+    node that is deleted and created again is reported a second time.
+    """
+    known = {path: each for path, each in sums.items() if before.get(path) == each}
+    new = [path for path in sums if path not in known][: _MOST_TOLD - len(known)]
+    return News(new, known | {path: sums[path] for path in new})
+
+
+class Told:
+    """The warnings of a broker since its process began: one for a node that does not change, however many terms the
+    broker has as the controller. For the loop alone; a thread gets `known`, which never changes, and returns the news.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Mapping[str, int]] = {}
+
+    def known(self, look: str) -> Mapping[str, int]:
+        return self._known.get(look, {})
+
+    def keep(self, look: str, news: News) -> list[str]:
+        self._known[look] = news.known
+        return news.paths
+
+    def news(self, look: str, found: Mapping[str, bytes]) -> list[str]:
+        sums = {path: checksum(data) for path, data in found.items()}
+        return self.keep(look, find_news(self.known(look), sums))
+
+
 def warn_of_ignored(paths: Sequence[str]) -> None:
     _warn("not of this cluster's making, and ignored", paths)
 
@@ -45,7 +90,7 @@ def warn_of_unread(paths: Sequence[str]) -> None:
 
 
 def _warn(what: str, paths: Sequence[str]) -> None:
-    """One warning for each command that should have been used."""
+    """Logs one warning for each command that should have been used."""
     by_command: dict[str, list[str]] = {}
     for path in paths:
         by_command.setdefault(right_command(path), []).append(path)
@@ -64,7 +109,7 @@ def _some(paths: Sequence[str]) -> str:
 
 
 def right_command(path: str) -> str:
-    """What does what somebody meant who wrote the node."""
+    """The command that does what the writer of the node meant."""
     return next(command for root, command in _COMMANDS.items() if path.startswith(root))
 
 

@@ -1,1 +1,1 @@
-"""Configuration: one table of keys, and the values in effect, typed and checked."""
+"""Configuration: one table of keys, and the effective values, typed and checked."""

@@ -53,8 +53,8 @@ from penstock.core.log_settings import LogSettings
 __all__ = ["BrokerConfig", "ConfigError", "log_settings"]
 
 _EMPTY: Mapping[str, str] = MappingProxyType({})
-# A broker key that a partition's log needs beside the topic's own.
-_PRODUCER_EXPIRATION = "producer.id.expiration.ms"
+# Broker keys that a partition's log needs beside the topic's own.
+_OF_LOGS = ("producer.id.expiration.ms", "penstock.segment.least.ms")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ def _topic_defaults(values: Mapping[str, ConfigValue]) -> dict[str, ConfigValue]
     retention_ms = defaults["retention.ms"]
     assert isinstance(retention_ms, int)
     defaults["retention.ms"] = max(retention_ms, -1)
-    defaults[_PRODUCER_EXPIRATION] = values[_PRODUCER_EXPIRATION]
+    defaults.update((name, values[name]) for name in _OF_LOGS)
     check_log_times(defaults)
     check_compaction_lag(defaults)
     return defaults

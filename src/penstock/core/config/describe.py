@@ -5,12 +5,12 @@ The order of synonyms, and a source of DEFAULT_CONFIG for a value that came from
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.group import stored_group_config
+from penstock.core.config.resources import ConfigSource
 from penstock.core.config.table import (
     BROKER_KEYS,
     BROKER_SYNONYMS,
@@ -19,18 +19,6 @@ from penstock.core.config.table import (
     find_broker_key,
 )
 from penstock.core.config.types import ConfigKey, ConfigKind, ConfigValue, UpdateMode, format_value
-
-
-class ConfigSource(enum.IntEnum):
-    UNKNOWN = 0
-    DYNAMIC_TOPIC_CONFIG = 1
-    DYNAMIC_BROKER_CONFIG = 2
-    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
-    STATIC_BROKER_CONFIG = 4
-    DEFAULT_CONFIG = 5
-    DYNAMIC_BROKER_LOGGER_CONFIG = 6
-    CLIENT_METRICS_CONFIG = 7
-    GROUP_CONFIG = 8
 
 
 class ConfigSynonym(NamedTuple):

@@ -108,6 +108,7 @@ class GroupSection(NamedTuple):
     group_max_session_timeout_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_size: int
+    penstock_group_max_metadata_bytes: int
     penstock_group_pending_joins_max: int
     penstock_group_pending_joins_max_per_group: int
     penstock_group_pending_joins_max_per_client: int

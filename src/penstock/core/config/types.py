@@ -54,7 +54,7 @@ class Importance(enum.StrEnum):
     LOW = "low"
 
 
-class Rule(Protocol):
+class ConfigRule(Protocol):
     """What a key accepts beyond its kind."""
 
     def check(self, key: str, value: ConfigValue) -> None:
@@ -176,7 +176,7 @@ class ConfigKey(NamedTuple):
     kind: ConfigKind
     default: ConfigValue
     documentation: str
-    rule: Rule | None = None
+    rule: ConfigRule | None = None
     importance: Importance = Importance.MEDIUM
     mode: UpdateMode = UpdateMode.READ_ONLY
     synonyms: tuple[Synonym, ...] = ()

@@ -1,1 +1,1 @@
-"""Counters, and the table of what is published of them."""
+"""Counters, and the table of published metrics."""

@@ -1,1 +1,1 @@
-"""Server-side assignors: which member gets which partition."""
+"""Server-side assignors: they assign partitions to members."""

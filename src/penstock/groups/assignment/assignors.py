@@ -1,4 +1,4 @@
-"""Who shall have which partitions: Kafka's server-side assignors, by name.
+"""Kafka's server-side assignors, by name.
 
 `range` gives every member a contiguous range of each topic, so that members find the same partition of several topics
 together. `uniform` spreads all partitions evenly and moves as few as it can; where all members subscribe to the same
@@ -73,7 +73,7 @@ def _assign_uniformly(subscribers: Mapping[str, Subscriber], topics: Topics) -> 
 def _assign_evenly(
     subscribers: Mapping[str, Subscriber], topics: Topics, topic_ids: frozenset[TopicId]
 ) -> Steps[Assignment]:
-    """Everybody keeps what it has up to its share; the rest goes to those below theirs."""
+    """Each member keeps its partitions up to its share; the rest goes to members below theirs."""
     everything: list[TopicIdPartition] = []
     for run in runs(topics.partitions(sorted(topic_ids))):
         everything += run
@@ -86,7 +86,7 @@ def _assign_evenly(
     members_left = len(subscribers)
     for member, subscriber in subscribers.items():
         present = yield from in_order_in_steps((subscriber.assigned & existing) - taken)
-        # One more than the even share for those who have it already; for the last in line it is a duty.
+        # One more than the even share for members that have it already; for the last in line it is a duty.
         has_extra = extras > 0 and (len(present) > share or members_left <= extras)
         quota = share + has_extra
         extras -= has_extra

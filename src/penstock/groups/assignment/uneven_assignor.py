@@ -1,10 +1,10 @@
 """The uniform assignor where members subscribe to different topics.
 
-1. Members keep what they have of the topics they still subscribe to.
-2. What nobody has goes to the subscriber with the least, topic by topic: those with the most partitions per
-   subscriber first, because the others can then even out what is left uneven.
-3. Topic by topic, partitions move from the subscriber with the most to the one with the least until they differ by
-   one at most, again and again until a whole round moves nothing. Every move makes the assignment more even, so it
+1. Members keep their partitions of the topics that they still subscribe to.
+2. Free partitions go to the subscriber with the fewest, topic by topic: topics with the most partitions per subscriber
+   first, because the others can then even out the rest.
+3. Topic by topic, partitions move from the subscriber with the most to the subscriber with the fewest until they differ
+   by one at most, again and again until a whole round moves nothing. Every move makes the assignment more even, so it
    ends; the bound is for groups so large that a slightly uneven assignment now is better than an even one later.
 """
 
@@ -24,7 +24,7 @@ def assign_unevenly(
     present: Mapping[str, frozenset[TopicIdPartition]],
     topics: Topics,
 ) -> Steps[dict[str, set[TopicIdPartition]]]:
-    """In steps. By member: the topics it subscribes to, what it has, and in the result what it shall have."""
+    """In steps. By member: its subscribed topics, its present partitions, and in the result its target."""
     subscribers: dict[TopicId, list[str]] = {}
     for member, topic_ids in wanted.items():
         for topic_id in topic_ids:
@@ -36,7 +36,7 @@ def assign_unevenly(
             count = len(subscribers[topic_id])
             loads[topic_id] = (-topics.by_id[topic_id].partition_count / count, count)
         yield
-    order = sorted(loads, key=loads.__getitem__)  # alike ones stay in the order of their ids
+    order = sorted(loads, key=loads.__getitem__)  # equal ones stay in the order of their ids
     yield
     assignment, free = yield from _keep(wanted, present, topics)
     for topic_id in order:
@@ -85,7 +85,7 @@ def _hand_out(
 
 
 def _even_out(assignment: dict[str, set[TopicIdPartition]], topic_id: TopicId, subscribers: list[str]) -> int:
-    """How many partitions were moved."""
+    """Returns the number of moved partitions."""
     owned = {
         member: sorted(partition for partition in assignment[member] if partition.topic_id == topic_id)
         for member in subscribers
@@ -101,7 +101,7 @@ def _even_out(assignment: dict[str, set[TopicIdPartition]], topic_id: TopicId, s
             heapq.heappop(most)
             continue
         receiver = subscribers[least[0][1]]
-        if len(assignment[giver]) != -most[0][0]:  # it received something since
+        if len(assignment[giver]) != -most[0][0]:  # it received a partition since
             heapq.heapreplace(most, (-len(assignment[giver]), most[0][1]))
             continue
         if len(assignment[receiver]) != least[0][0]:

@@ -1,4 +1,4 @@
-"""A classic group: its members, who waits for what, and what the log knows of it.
+"""A classic group: its members, their waiting requests, and its recorded generation.
 
 Assignments and the state Stable come from replay alone (`adopt`). Everything else is soft: members join and leave in
 memory, a new generation is prepared in memory, and only its outcome is recorded. A coordinator that dies in between
@@ -14,12 +14,12 @@ from __future__ import annotations
 import enum
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
 from penstock.groups.requests import NO_MEMBER_ID, Protocol
 from penstock.groups.results import JoinedMember, JoinResult, SyncResult
@@ -39,9 +39,9 @@ class GroupState(enum.Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     COMPLETING_REBALANCE = "CompletingRebalance"
     STABLE = "Stable"
-    ASSIGNING = "Assigning"  # this and the next: of KIP-848 groups alone
+    ASSIGNING = "Assigning"  # this state and the next belong to KIP-848 groups alone
     RECONCILING = "Reconciling"
-    DEAD = "Dead"  # how a group that does not exist is described
+    DEAD = "Dead"  # the state in the description of a missing group
 
 
 _ALLOWED_NEXT = {
@@ -53,6 +53,14 @@ _ALLOWED_NEXT = {
 }
 
 
+def metadata_size_of(member_id: str, client_id: str, protocols: Iterable[Protocol]) -> int:
+    """The size of a member's metadata, in bytes, roughly."""
+    size = len(member_id) + len(client_id)
+    for name, metadata in protocols:
+        size += len(name) + len(metadata)
+    return size
+
+
 class Member(NamedTuple):
     member_id: str
     group_instance_id: str | None
@@ -62,10 +70,10 @@ class Member(NamedTuple):
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
-    # Has not seen a generation yet: it knows no member id, so it cannot send heartbeats and is expired by a timeout
-    # of its own.
+    # The member has not seen a generation yet: it knows no member id, so it cannot send heartbeats and expires by a
+    # timeout of its own.
     is_new: bool = False
-    # Whom the join is counted for as long as it is not known whether the member will be heard of again. Not recorded.
+    # The client of the join, until the member sends another request. Not recorded.
     client: str = ""
 
     def metadata(self, protocol_name: str | None) -> bytes | None:
@@ -74,19 +82,20 @@ class Member(NamedTuple):
                 return metadata
         return None
 
+    @property
+    def metadata_size(self) -> int:
+        return metadata_size_of(self.member_id, self.client_id, self.protocols)
+
     def as_newcomer(self, group_id: str) -> Newcomer:
-        size = OWN_SIZE + len(self.member_id) + len(self.client_id)
-        for name, metadata in self.protocols:
-            size += len(name) + len(metadata)
-        return Newcomer(self.client, group_id, size)
+        return Newcomer(self.client, group_id, OWN_SIZE + self.metadata_size)
 
     def protocol_names(self) -> frozenset[str]:
         return frozenset([name for name, _ in self.protocols])
 
 
 class InitialDelay(NamedTuple):
-    """The first rebalance of an empty group waits for more members, again and again, but no longer than a
-    rebalance may take.
+    """The first rebalance of an empty group waits for more members, again and again, but no longer than the rebalance
+    timeout.
     """
 
     delay_ms: int
@@ -107,17 +116,18 @@ class ClassicGroup:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.subscribed_topics: frozenset[str] | None = None  # None: not known
-        # Who waits for an answer, by member id.
+        # The waiting requests, by member id.
         self.join_tokens: dict[str, Token[JoinResult]] = {}
         self.sync_tokens: dict[str, Token[SyncResult]] = {}
-        # Were given a member id and told to join with it (KIP-394).
+        # Members that got a member id and the error to join with it (KIP-394).
         self.pending_join: set[str] = set()
-        # Were told the generation and have not asked for their assignment yet.
+        # Members that know the generation and have not asked for their assignment yet.
         self.pending_sync: set[str] = set()
         self.initial_delay: InitialDelay | None = None
         self.has_new_member = False
         # Whether members have had assignments since the group was made or loaded.
         self.was_stable = False
+        self.metadata_size = 0  # of all members
         self._supporters: Counter[str] = Counter()  # protocol name -> members that offer it
 
     # ------------------------------------------------------------------------------------------ state
@@ -135,7 +145,7 @@ class ClassicGroup:
         self.pending_sync.clear()
 
     def image(self, assignments: dict[str, bytes]) -> RecordedGroup:
-        """What the log is to know of the present generation."""
+        """The record of the present generation."""
         return RecordedGroup(
             protocol_type=self.protocol_type,
             generation_id=self.generation_id,
@@ -158,9 +168,9 @@ class ClassicGroup:
         )
 
     def adopt(self, recorded: RecordedGroup) -> None:
-        """Replay. The group becomes what the record says; members it has already keep what the log does not store
-        (all the protocols they offer). A rebalance under way is not disturbed: it starts from newer knowledge and
-        will be recorded when it ends.
+        """Replay. The group takes over the record; present members keep the data that the log does not store (all their
+        offered protocols). A rebalance in progress is not disturbed: it starts from newer knowledge and will be
+        recorded when it ends.
         """
         if self.state is GroupState.PREPARING_REBALANCE:
             return
@@ -182,12 +192,15 @@ class ClassicGroup:
             if member.group_instance_id is not None
         }
         self.pending_sync &= self.members.keys()
-        self._supporters = Counter(name for member in self.members.values() for name in member.protocol_names())
+        self._supporters.clear()
+        self.metadata_size = 0
+        for each in self.members.values():
+            self._count(each)
         self.subscribed_topics = self._read_subscribed_topics()
 
     @property
     def is_unused(self) -> bool:
-        """Whether nobody is in it, nobody is expected, and nobody ever had an assignment."""
+        """Whether the group has no member, expects none, and never had an assignment."""
         return self.state is GroupState.EMPTY and not self.pending_join and not self.was_stable
 
     # ---------------------------------------------------------------------------------------- members
@@ -202,19 +215,24 @@ class ClassicGroup:
         if member.group_instance_id is not None:
             self.static_members[member.group_instance_id] = member.member_id
         self.members[member.member_id] = member
-        self._supporters.update(member.protocol_names())
+        self._count(member)
         self.pending_join.discard(member.member_id)
 
     def update(self, member: Member) -> None:
-        """The member with the same id as it is now."""
+        """Replaces the member with the same id."""
         earlier = self.members[member.member_id]
         if earlier.protocols is not member.protocols:
             self._withdraw(earlier)
-            self._supporters.update(member.protocol_names())
+            self._count(member)
         self.members[member.member_id] = member
 
+    def _count(self, member: Member) -> None:
+        self._supporters.update(member.protocol_names())
+        self.metadata_size += member.metadata_size
+
     def _withdraw(self, member: Member) -> None:
-        """Names that nobody offers any more are forgotten: clients make them up."""
+        """Names that no member offers any more are forgotten: clients make them up."""
+        self.metadata_size -= member.metadata_size
         self._supporters.subtract(member.protocol_names())
         for name in member.protocol_names():
             if not self._supporters[name]:
@@ -225,7 +243,7 @@ class ClassicGroup:
         assert new.group_instance_id is not None
         old = self.members[old_member_id]
         self._withdraw(old)
-        self._supporters.update(new.protocol_names())
+        self._count(new)
         # In the same place: the order of members decides who leads next.
         self.members = {new.member_id if key == old_member_id else key: value for key, value in self.members.items()}
         self.members[new.member_id] = new
@@ -237,7 +255,7 @@ class ClassicGroup:
             self.pending_sync.add(new.member_id)
 
     def remove(self, member_id: str) -> None:
-        """Whoever waits in its name must have been answered before."""
+        """The member's waiting requests must have been answered before."""
         assert member_id not in self.join_tokens
         assert member_id not in self.sync_tokens
         member = self.members.pop(member_id, None)
@@ -251,7 +269,7 @@ class ClassicGroup:
         self.pending_sync.discard(member_id)
 
     def elect_joined_leader(self) -> bool:
-        """Whether a member that has joined leads; another one takes over if the leader did not rejoin."""
+        """Elects a leader that has joined; another member takes over if the leader did not rejoin."""
         if self.leader is None:
             return False
         if self.leader not in self.join_tokens:
@@ -278,7 +296,9 @@ class ClassicGroup:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def is_heartbeat_satisfied(self, member_id: str) -> bool:
-        """A member whose request is parked cannot speak, and need not; but a new one is waited for only so long."""
+        """A member with a parked request cannot send heartbeats, and need not; but a new member is awaited only for a
+        limited time.
+        """
         return not self.members[member_id].is_new and (member_id in self.join_tokens or member_id in self.sync_tokens)
 
     def rebalance_timeout_ms(self) -> int:
@@ -290,7 +310,7 @@ class ClassicGroup:
         def show(member: Member) -> JoinedMember:
             return JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name) or b"")
 
-        return Translated(tuple(self.members.values()), show)
+        return LazySequence(tuple(self.members.values()), show)
 
     def is_leader(self, member_id: str) -> bool:
         return member_id != NO_MEMBER_ID and self.leader == member_id
@@ -305,10 +325,10 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all members offer; most votes win."""
+        """Each member votes for the first of its protocols that all members offer; the most votes win."""
         candidates = {name for name, count in self._supporters.items() if count == len(self.members)}
         if len(candidates) == 1:
-            return candidates.pop()  # as nearly always; a vote takes 2 us a member
+            return candidates.pop()  # as nearly always; a vote takes 2 us per member
         votes = Counter(
             next(protocol.name for protocol in member.protocols if protocol.name in candidates)
             for member in self.members.values()
@@ -336,8 +356,8 @@ class ClassicGroup:
 
 
 def _member_from_record(recorded: RecordedMember, known: Member | None, protocol_name: str | None) -> Member:
-    # The log stores one protocol per member. What a member offers besides is known only while the coordinator lives,
-    # and only if this is still the same offer.
+    # The log stores one protocol per member. A member's other offers are known only while the coordinator lives, and
+    # only if this is still the same offer.
     keeps_offer = known is not None and known.metadata(protocol_name) == recorded.subscription
     return Member(
         member_id=recorded.member_id,

@@ -1,13 +1,13 @@
-"""How a classic group gets from one generation to the next.
+"""The way of a classic group from one generation to the next.
 
-1. Something changes: a member joins, leaves, dies or offers something else. `prepare`: whoever waits for an
-   assignment is told to rejoin, the others learn it from their next heartbeat.
+1. A change begins a rebalance: a member joins, leaves, dies or offers other protocols. `prepare`: members that wait for
+   an assignment get the error to rejoin, the others learn it from their next heartbeat.
 2. Members rejoin; their JoinGroup requests are parked. When all have, or the rebalance timeout ends, `complete_join`:
-   dynamic members that did not rejoin are out, static ones stay, the protocol is chosen by vote and everybody is told
+   dynamic members that did not rejoin are removed, static members stay, a vote chooses the protocol and all members get
    the new generation. A group that was empty waits a while for more members instead
    (`extend_or_complete_initial_join`).
-3. Members ask for their assignment (SyncGroup); the leader brings all of them. They are recorded, and replay makes
-   the group Stable. Members that do not ask within the rebalance timeout are out (`expire_pending_sync`), and it
+3. Members ask for their assignment (SyncGroup); the leader brings all assignments. They are recorded, and replay makes
+   the group Stable. Members that do not ask within the rebalance timeout are removed (`expire_pending_sync`), and it
    begins again.
 """
 
@@ -31,7 +31,7 @@ _CAN_START_REBALANCE = (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, Grou
 
 
 class Rebalance:
-    """One step of one group: the group, what is to happen besides, and when it is."""
+    """One step of one group: the group, the outcome, and the time."""
 
     __slots__ = ("group", "now_ms", "outcome", "settings")
 
@@ -81,7 +81,7 @@ class Rebalance:
     # ---------------------------------------------------------------------------------------- joining
 
     def complete_join_if_ready(self) -> None:
-        """The first rebalance of an empty group is not ended by everybody being there: more may come."""
+        """The first rebalance of an empty group does not end when all members are present: more may come."""
         group = self.group
         if group.state is not GroupState.PREPARING_REBALANCE or group.initial_delay is not None:
             return
@@ -116,7 +116,7 @@ class Rebalance:
         for member in late:
             self._expel(member, TimerKind.JOIN, group.rebalance_timeout_ms())
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none is back: wait until one is, or until their sessions end.
+            # Only static members are left and none is back: wait for one, or until their sessions end.
             self.outcome.set_timer(TimerKind.JOIN, group.group_id, group.rebalance_timeout_ms())
             return
         group.initial_delay = None
@@ -139,7 +139,7 @@ class Rebalance:
     def _announce_generation(self) -> None:
         group = self.group
         for member in list(group.members.values()):
-            if member.is_new:  # nothing was heard of it since it joined
+            if member.is_new:  # it has sent nothing since it joined
                 group.update(member._replace(is_new=False))
                 newcomer = member.as_newcomer(group.group_id)
                 self._wait_for(member.member_id, member.session_timeout_ms, newcomer)
@@ -154,7 +154,7 @@ class Rebalance:
     # ---------------------------------------------------------------------------------------- syncing
 
     def answer_syncs(self, error: ErrorCode, assignments: dict[str, bytes] | None = None) -> None:
-        """Answers all who wait for their assignment."""
+        """Answers all members that wait for their assignment."""
         group = self.group
         for member_id, token in group.sync_tokens.items():
             if error is ErrorCode.NONE:
@@ -162,7 +162,7 @@ class Rebalance:
                 self.outcome.reply(token, SyncResult(error, group.protocol_type, group.protocol_name, assignment))
             else:
                 self.outcome.reply(token, SyncResult(error))
-            # While they waited their sessions could not expire; from now on they can.
+            # During the wait their sessions could not expire; from now on they can.
             self.expect_heartbeat(group.members[member_id])
         group.sync_tokens.clear()
 
@@ -188,7 +188,7 @@ class Rebalance:
         self._wait_for(member.member_id, member.session_timeout_ms if timeout_ms is None else timeout_ms)
 
     def expect_join(self, member_id: str, timeout_ms: int, client: str) -> None:
-        """It was given a member id and told to join with it (KIP-394)."""
+        """The member got a member id and the error to join with it (KIP-394)."""
         group = self.group
         group.pending_join.add(member_id)
         self._wait_for(member_id, timeout_ms, Newcomer(client, group.group_id, OWN_SIZE + len(member_id)))
@@ -197,8 +197,8 @@ class Rebalance:
         self.outcome.set_timer(TimerKind.SESSION, self.group.group_id, delay_ms, member_id, newcomer)
 
     def park_join(self, member_id: str, token: Token[JoinResult]) -> None:
-        """A client that lost its connection joins again: the earlier request has nobody to answer to, but must not
-        stay open.
+        """A client that lost its connection joins again: no client waits for the earlier answer, but the request must
+        not stay open.
         """
         earlier = self.group.join_tokens.get(member_id)
         if earlier is not None:
@@ -212,15 +212,15 @@ class Rebalance:
         self.group.sync_tokens[member_id] = token
 
     def drop_member(self, member_id: str) -> None:
-        """Out of the group, with its parked requests answered: UNKNOWN_MEMBER_ID makes a client that still lives
-        join anew.
+        """Removes the member from the group and answers its parked requests: UNKNOWN_MEMBER_ID makes a live client join
+        again.
         """
         self.answer_parked(member_id, NO_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
         self.outcome.cancel_timer(TimerKind.SESSION, self.group.group_id, member_id)
         self.group.remove(member_id)
 
     def _expel(self, member: Member, overdue: TimerKind, timeout_ms: int) -> None:
-        """The operator hears which process did not keep up."""
+        """The log names the process that did not keep up."""
         self.outcome.tell_operator(
             logging.INFO,
             EXPULSIONS[overdue],
@@ -256,7 +256,7 @@ class Rebalance:
 
 
 def join_result(group: ClassicGroup, member_id: str, *, with_members: bool = True) -> JoinResult:
-    """The present generation, as told to this member; the leader also hears who is in it."""
+    """The present generation in the answer for this member; the leader also gets the members."""
     return JoinResult(
         error=ErrorCode.NONE,
         member_id=member_id,

@@ -1,1 +1,1 @@
-"""State and steps of groups that speak the protocol of KIP-848."""
+"""State and steps of groups that speak the consumer protocol (KIP-848)."""

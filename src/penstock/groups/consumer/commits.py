@@ -1,7 +1,7 @@
-"""Who may commit and fetch offsets in a KIP-848 group.
+"""The rules for commits and fetches of offsets in a KIP-848 group.
 
-A commit that was on its way while its member entered a new epoch is still good for the partitions the member had all
-the while (KIP-1251), so an older epoch is judged partition by partition.
+A commit that was on its way while its member entered a new epoch still counts for the partitions that the member had
+all the while (KIP-1251), so an older epoch is judged partition by partition.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The topics that a regular expression of a KIP-848 group stands for.
+"""The topics that match a regular expression of a KIP-848 group.
 
-Every topic's name is compared with the expression, which a client chose, so it is done in steps before the heartbeat
-that needs it is decided on (`operations.prepared_heartbeats`).
+The expression, which a client chose, is compared with every topic's name, so that happens in steps before the decision
+on the heartbeat that needs it (`operations.prepared_heartbeats`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from penstock.coordinators.regular_expression import NameExpression
 from penstock.groups.topics import Topics
 from penstock.protocol.errors import ApiError
 
-# The names, or why there are none.
+# The names, or the error.
 Matched = frozenset[str] | ApiError
 
 
 def match_topics(
     expression: str, topics: Topics, may_describe: Callable[[str], bool]
 ) -> Generator[None, None, Matched]:
-    """Topics that `may_describe` does not allow are left out."""
+    """Leaves out topics that `may_describe` does not allow."""
     names: list[str] = []
     try:
         compiled = yield from NameExpression.compile_in_steps(expression)

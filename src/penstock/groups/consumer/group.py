@@ -1,13 +1,13 @@
-"""A KIP-848 group: its members, what each shall have (the target), what each has.
+"""A KIP-848 group: its members, the target assignment, and the present assignment of each member.
 
-The coordinator assigns and the members obey: whoever changes its subscription bumps the group's epoch; a target
-assignment is made for that epoch; every member is brought to it by its own heartbeats, giving up first what it shall
-not keep (`reconciliation`). Everything here that is recorded changes by replay alone; what is not recorded is listed
-at the end of the constructor and costs at most a little time when it is lost.
+The coordinator assigns and the members obey: a member that changes its subscription bumps the group's epoch; a target
+assignment is made for that epoch; the heartbeats of every member bring it there, and it gives up the partitions that it
+shall not keep first (`reconciliation`). All recorded state changes by replay alone; unrecorded state is listed at the
+end of the constructor, and its loss costs at most a little time.
 
     Empty        no members
     Assigning    the group's epoch is ahead of the target's
-    Reconciling  some member is not yet where the target wants it
+    Reconciling  some member has not reached its target yet
     Stable
 """
 
@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord
-from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType
+from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType, metadata_size_of
 from penstock.groups.records.consumer_groups import (
     AssignedPartitions,
     ClassicMembership,
@@ -42,7 +42,7 @@ JOINING = 0
 LEAVING = -1
 LEAVING_FOR_A_WHILE = -2  # a static member that will be back
 NO_TARGET_EPOCH = -1
-_FIRST_EPOCH = 1  # of a group and its target; what a member brings with it makes it the second
+_FIRST_EPOCH = 1  # of a group and its target; a member's subscription makes it the second
 NO_PARTITIONS: frozenset[TopicIdPartition] = frozenset()
 _NOTHING_ASSIGNED: AssignedPartitions = MappingProxyType({})
 
@@ -63,6 +63,14 @@ class ConsumerMember(NamedTuple):
     assigned: AssignedPartitions = _NOTHING_ASSIGNED
     pending_revocation: AssignedPartitions = _NOTHING_ASSIGNED
     classic: ClassicMembership | None = None  # speaks the classic protocol (online migration)
+
+    @property
+    def metadata_size(self) -> int:
+        """The size of the member's metadata, in bytes, roughly. The offers of a classic member hold its topics."""
+        if self.classic is not None:
+            return metadata_size_of(self.member_id, self.client_id, self.classic.protocols)
+        names = (self.member_id, self.client_id, self.instance_id or "", self.rack_id or "", self.topic_regex)
+        return sum(map(len, names)) + sum(map(len, self.topic_names))
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
@@ -93,10 +101,30 @@ class ConsumerMember(NamedTuple):
 
 
 class ConsumerProgress(NamedTuple):
-    """How far a group is with its rebalances: each begins with a new epoch and ends when the group is stable."""
+    """The rebalances of a group: each begins with a new epoch and ends when the group is stable."""
 
     epoch: int
     state: GroupState
+
+
+class MetadataSizes:
+    """The metadata sizes of each member, and of all, in bytes: to measure them again would take its time."""
+
+    __slots__ = ("_of_members", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._of_members: dict[str, int] = {}
+
+    def of(self, member_id: str) -> int:
+        """0 where there is no such member."""
+        return self._of_members.get(member_id, 0)
+
+    def put(self, member_id: str, size: int) -> None:
+        """0: the member does not exist any more."""
+        self.total += size - self._of_members.pop(member_id, 0)
+        if size:
+            self._of_members[member_id] = size
 
 
 class ConsumerGroup:
@@ -114,14 +142,15 @@ class ConsumerGroup:
         self.target: dict[str, frozenset[TopicIdPartition]] = {}
         self.expressions: dict[str, ResolvedExpression] = {}
         self.has_partition_metadata = False  # an older Kafka wrote it; a tombstone removes it
-        # Derived from the members: who has a partition, or has not yet given it up.
+        # Derived from the members: the owner of each partition that has one, also while it gives the partition up.
         self.owners: dict[TopicIdPartition, str] = {}
-        # Not recorded: the topics may have changed since the target was made; a topic was created since the regular
-        # expressions were looked up; classic members that were told to rejoin and are waited for.
+        self.metadata_sizes = MetadataSizes()  # derived, too
+        # Not recorded: the topics may have changed since the target was made; a topic was created since the search by
+        # the regular expressions; classic members that got the error to rejoin and are awaited.
         self.is_metadata_outdated = True
         self.are_expressions_outdated = True
         self.awaited_joins: set[str] = set()
-        self.revision = 0  # larger with every change, for work that looks at the group in several turns
+        self.revision = 0  # larger with every change, for work on the group in several turns
         self._state: GroupState | None = None
         self._names: frozenset[str] | None = None
 
@@ -143,14 +172,14 @@ class ConsumerGroup:
         return GroupState.RECONCILING
 
     def target_of(self, member: ConsumerMember) -> frozenset[TopicIdPartition]:
-        """A static member that returns under another id has what its former self had."""
+        """A static member that returns under another id has the target of its former id."""
         member_id = member.member_id
         if member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.target.get(member_id, NO_PARTITIONS)
 
     def is_waiting(self, member: ConsumerMember) -> bool:
-        """Whether a partition the member shall have is still in other hands."""
+        """Whether another member still has a partition of the member's target."""
         return member.state is MemberState.UNRELEASED_PARTITIONS and any(
             partition in self.owners
             for partition in self.target.get(member.member_id, ())
@@ -176,7 +205,7 @@ class ConsumerGroup:
         expressions_in_use = set()
         for member in members:
             names |= member.topic_names
-            expressions_in_use.add(member.topic_regex)  # usually that of many members
+            expressions_in_use.add(member.topic_regex)  # usually one for many members
         for expression in expressions_in_use & resolved.keys():
             names |= resolved[expression].topics
         return frozenset(names)
@@ -185,7 +214,7 @@ class ConsumerGroup:
         return topic in self.subscribed_names()
 
     def members_with(self, updated: ConsumerMember) -> dict[str, ConsumerMember]:
-        """As they will be once `updated` is recorded, in place of a static member of the same instance."""
+        """The members once `updated` is recorded, in place of a static member of the same instance."""
         members = {**self.members, updated.member_id: updated}
         former = self.static_members.get(updated.instance_id) if updated.instance_id is not None else None
         if former is not None and former != updated.member_id:
@@ -222,8 +251,9 @@ class ConsumerGroup:
         if recorded is None:
             self._remove(member_id)
         else:
-            known = self.members.get(member_id) or ConsumerMember(member_id)
-            self._put(known.with_subscription(recorded))
+            member = (self.members.get(member_id) or ConsumerMember(member_id)).with_subscription(recorded)
+            self.metadata_sizes.put(member_id, member.metadata_size)
+            self._put(member)
 
     def replay_assignment(self, member_id: str, recorded: RecordedAssignment | None) -> None:
         known = self.members.get(member_id)
@@ -266,6 +296,7 @@ class ConsumerGroup:
 
     def _remove(self, member_id: str) -> None:
         self._release(member_id)
+        self.metadata_sizes.put(member_id, 0)
         member = self.members.pop(member_id, None)
         if member is not None and self.static_members.get(member.instance_id or "") == member_id:
             del self.static_members[member.instance_id or ""]
@@ -298,7 +329,7 @@ class ConsumerGroup:
         ]
 
     def records(self) -> list[CoordinatorRecord]:
-        """All of it, in the order in which it can be replayed."""
+        """All records, in the order in which they can be replayed."""
         group_id, members = self.group_id, self.members.values()
         return [
             *(encode_subscription(group_id, member.member_id, member.subscription()) for member in members),
@@ -317,5 +348,5 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     ]
 
 
-# Every kind of group.
+# For every kind of group.
 Group = ClassicGroup | ConsumerGroup

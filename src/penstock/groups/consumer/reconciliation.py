@@ -1,12 +1,12 @@
-"""The next step of one member from what it has to what it shall have (KIP-848).
+"""The next step of one member from its present assignment to its target (KIP-848).
 
-1. What the member has and shall not keep is to be given up. Until it says that it did (its heartbeat does not list
-   these partitions any more) it stays in its epoch: UNREVOKED_PARTITIONS.
-2. Then it enters the target's epoch and gets what is free. Partitions that other members have not given up yet are
-   waited for: UNRELEASED_PARTITIONS.
+1. The member gives up the partitions that it shall not keep. Until its heartbeat does not list these partitions any
+   more it stays in its epoch: UNREVOKED_PARTITIONS.
+2. Then it enters the target's epoch and gets the free partitions. It waits for partitions that other members have not
+   given up yet: UNRELEASED_PARTITIONS.
 3. With everything in place it is STABLE.
 
-No partition is given to a member while `owners` knows it in other hands, and that is the whole of the promise that no
+No partition is given to a member while `owners` has it under another member. This rule alone keeps the promise that no
 two members own one partition.
 """
 
@@ -25,15 +25,16 @@ from penstock.protocol.errors import ApiError, ErrorCode
 class Goal(NamedTuple):
     epoch: int
     partitions: frozenset[TopicIdPartition]
-    # By the member's own subscription: what it does not want any more is taken from it at once, before a new target.
+    # By the member's own subscription: partitions of topics that it left are taken from it at once, before a new
+    # target.
     subscribed_topic_ids: frozenset[TopicId]
     has_subscription_changed: bool
     owners: Mapping[TopicIdPartition, str]
-    owned: Collection[TopicIdPartition] | None  # what the member says it has; None: it does not say
+    owned: Collection[TopicIdPartition] | None  # the partitions that the member lists; None: it lists none
 
 
 def reconcile(member: ConsumerMember, goal: Goal) -> Steps[ConsumerMember]:
-    """In a few steps. ApiError(FENCED_MEMBER_EPOCH) if the member has to begin anew."""
+    """In a few steps. ApiError(FENCED_MEMBER_EPOCH) if the member has to begin again."""
     if member.state is MemberState.STABLE:
         if member.member_epoch != goal.epoch:
             return (yield from _next_step(member, goal))
@@ -94,5 +95,5 @@ def _next_step(member: ConsumerMember, goal: Goal) -> Steps[ConsumerMember]:
 
 
 def _is_free(member: ConsumerMember, goal: Goal, partition: TopicIdPartition) -> bool:
-    # What this member itself is giving up may come back to it.
+    # Partitions that this member itself is giving up may come back to it.
     return goal.owners.get(partition) in (None, member.member_id) or partition in member.pending_revocation

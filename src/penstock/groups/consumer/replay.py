@@ -1,4 +1,4 @@
-"""What the records of a KIP-848 group do to it. Used alike for what has just been written and for what is loaded."""
+"""Replays the records of a KIP-848 group. Used alike for live records and for a load."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.groups.records.consumer_groups import (
 
 
 def replay_change(group: ConsumerGroup, change: ConsumerChange) -> bool:
-    """Whether the group is still there."""
+    """Returns whether the group still exists."""
     if isinstance(change, SubscriptionChange):
         group.replay_subscription(change.member_id, change.subscription)
     elif isinstance(change, AssignmentChange):

@@ -1,8 +1,8 @@
-"""One step of one KIP-848 group: what has to be recorded when a member says something, or is gone.
+"""One step of one KIP-848 group: the records that follow from a member's request, or from its end.
 
-In this order, and each only where something has changed: the member, the topics its regular expression stands for,
-the group's epoch, the target assignment of that epoch, the member's way towards it. The group itself is only read;
-replay of the records changes it.
+In this order, and each only where something has changed: the member, the topics of its regular expression, the group's
+epoch, the target assignment of that epoch, the member's step towards it. The step only reads the group itself; replay
+of the records changes it.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Kafka's number: every topic's name is compared with every expression, so topics that are created one after the other
-# are looked at together.
+# Kafka's number: every expression is compared with every topic's name, so topics that are created one after the other
+# are handled together.
 _MIN_REFRESH_INTERVAL_MS = 10_000
 
 Expressions = Mapping[str, ResolvedExpression]
 
 
 class MemberChange(NamedTuple):
-    """What is known of the member before and after its request."""
+    """The member before and after its request."""
 
     before: ConsumerMember
     after: ConsumerMember
-    is_new: bool  # its subscription is to be recorded in any case
+    is_new: bool  # its subscription is recorded in any case
     owned: Collection[TopicIdPartition] | None
     may_describe: Callable[[str], bool]
 
@@ -89,15 +89,15 @@ class ConsumerStep:
         self.topics = topics
         self.now_ms = now_ms
         self.matched: Mapping[str, Matched] = {}  # expressions that were matched before this step
-        # What the records at these places of `outcome.records` say: to read large ones again would take long.
+        # The content of the records at these places of `outcome.records`: to decode large ones again would take long.
         self.large_changes: dict[int, LargeChange] = {}
-        self._former: ConsumerMember | None = None  # the static member whose place is taken
+        self._former: ConsumerMember | None = None  # the static member that is replaced
         self._has_new_expressions = self._has_new_digest = False
 
     # ----------------------------------------------------------------------------------- members change
 
     def advance(self, change: MemberChange) -> ConsumerMember:
-        """The member as it will be. ApiError if what it says cannot be."""
+        """The future state of the member. ApiError if its request is impossible."""
         if self._is_idle(change):
             return change.after
         member = finish(self.advance_in_steps(change))
@@ -105,7 +105,7 @@ class ConsumerStep:
         return member
 
     def _is_idle(self, change: MemberChange) -> bool:
-        """Whether nothing has changed and nothing is to be done: most heartbeats."""
+        """Whether nothing has changed and there is nothing to do: most heartbeats."""
         group = self.group
         return (
             not change.is_new
@@ -117,7 +117,7 @@ class ConsumerStep:
         )
 
     def advance_in_steps(self, change: MemberChange) -> Steps[ConsumerMember]:
-        """Changes nothing but this step, so it may be given up between two steps. `settle` belongs to it."""
+        """Changes nothing but this step, so it may be abandoned between two steps. `settle` belongs to it."""
         group, after = self.group, change.after
         if self._former is not None:
             yield from self._take_place(self._former, change.before)
@@ -129,14 +129,16 @@ class ConsumerStep:
         return (yield from self._reconcile(change, target_epoch, target, expressions))
 
     def settle(self) -> None:
-        """What was outdated is so no more."""
+        """The outdated state is up to date again."""
         if self._has_new_expressions:
             self.group.are_expressions_outdated = False
         if self._has_new_digest:
             self.group.is_metadata_outdated = False
 
     def keep(self, change: MemberChange) -> tuple[ConsumerMember, bool]:
-        """As `advance`, but with the target as it is: (the member as it will be, whether the target is outdated)."""
+        """As `advance`, but with an unchanged target: (the future state of the member, whether the target is
+        outdated).
+        """
         expressions = finish(self._refresh_expressions(change))
         epoch = finish(self._bump_epoch(change, expressions))
         if self.group.target_epoch < epoch:
@@ -174,7 +176,7 @@ class ConsumerStep:
         return refreshed
 
     def must_refresh(self) -> bool:
-        """Whether all expressions of the group are to be looked up again."""
+        """Whether all expressions of the group have to be matched again."""
         if not self.group.expressions:
             return False
         age_ms = self.now_ms - min(resolved.timestamp_ms for resolved in self.group.expressions.values())
@@ -189,8 +191,8 @@ class ConsumerStep:
         if isinstance(matched, ApiError):
             if change.after.topic_regex == expression:
                 raise ApiError(matched.code, f"SubscribedTopicRegex {matched.message}") from matched
-            # Recorded by Kafka, whose syntax may know more than ours: as good as no topics, and no reason to refuse
-            # the other members.
+            # Recorded by Kafka, whose syntax may know more than ours: it counts as no topics, and is no reason to
+            # refuse the other members.
             self.outcome.tell_operator(
                 logging.WARNING,
                 "a recorded regular expression cannot be used: it stands for no topics",
@@ -298,7 +300,7 @@ class ConsumerStep:
     # ---------------------------------------------------------------------------------------- members
 
     def replace_static(self, former: ConsumerMember, member_id: str) -> ConsumerMember:
-        """A new process takes the place of a static member, under a new member id. `advance` records it."""
+        """A new process replaces a static member, under a new member id. `advance` records it."""
         self._former = former
         self.cancel_timers(former.member_id)
         return former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
@@ -336,7 +338,9 @@ class ConsumerStep:
             self.outcome.cancel_timer(kind, self.group.group_id, member_id)
 
     def arm_timers(self) -> None:
-        """Everybody gets a whole session to be heard of: after loading, and after a change that was not recorded."""
+        """Each member gets a whole session for its next request: after a load, and after a change that was not
+        recorded.
+        """
         for member in self.group.members.values():
             self.expect_heartbeat(member)
             if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -1,1 +1,1 @@
-"""What clients ask of groups, one module per theme."""
+"""The operations of clients on groups, one module per theme."""

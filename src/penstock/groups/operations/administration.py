@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups, and the removal of offsets that nobody will ask for again."""
+"""DescribeGroups, ListGroups, DeleteGroups, and the removal of unused offsets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord, Token
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType, Member
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, Group
@@ -59,7 +59,7 @@ def describe_group(shard: GroupShard, request: DescribeGroupRequest) -> Describe
         state=group.state.value,
         protocol_type=group.protocol_type or "",
         protocol_data=(protocol_name or "") if is_stable else "",
-        members=Translated(tuple(group.members.values()), describe),
+        members=LazySequence(tuple(group.members.values()), describe),
     )
 
 
@@ -77,7 +77,7 @@ def describe_consumer_group(shard: GroupShard, request: DescribeGroupRequest) ->
         epoch=group.epoch,
         target_epoch=group.target_epoch,
         assignor=next((name for name, _ in votes.most_common(1)), shard.settings.consumer_assignors[0]),
-        members=Translated(tuple(group.members.values()), partial(_described, dict(group.target))),
+        members=LazySequence(tuple(group.members.values()), partial(_described, dict(group.target))),
     )
 
 
@@ -102,7 +102,7 @@ _TYPES = frozenset(group_type.value for group_type in GroupType)
 
 
 class Filter(NamedTuple):
-    """Compared without regard to case; an empty one lets everything pass."""
+    """Compared without regard to case; an empty filter lets everything pass."""
 
     states: frozenset[str]
     types: frozenset[str]
@@ -114,7 +114,7 @@ class Filter(NamedTuple):
 
 
 def compile_filter(states: Iterable[str], types: Iterable[str]) -> Generator[None, None, Filter]:
-    """One step for each name. Names that are no state and no type are not kept."""
+    """One step for each name. Drops names that are no state and no type."""
     kept: list[frozenset[str]] = []
     for names, known in ((states, _STATES), (types, _TYPES)):
         wanted = set()
@@ -136,8 +136,8 @@ def show_listed(group: Group) -> ListedGroup:
 def delete_group(
     shard: GroupShard, token: Token[DeleteGroupResult], request: DeleteGroupRequest, _now_ms: int
 ) -> GroupOutcome:
-    """Timers of members that were only given an id run out by themselves: the tombstone may yet fail to be written.
-    ApiError if the request is refused. A group with many offsets is deleted by `prepared_deletions`.
+    """Timers of members that only have an id run out by themselves: the write of the tombstone may yet fail. ApiError
+    if the request is refused. `prepared_deletions` deletes a group with many offsets.
     """
     outcome = shard.outcome()
     group_id = request.group_id
@@ -160,7 +160,7 @@ def find_deletable(shard: GroupShard, group_id: str) -> Group:
 
 
 def tombstones(group: Group) -> list[CoordinatorRecord]:
-    """Of the group alone, without its offsets."""
+    """The tombstones of the group alone, without its offsets."""
     return group.tombstones() if isinstance(group, ConsumerGroup) else [encode_group(group.group_id, None)]
 
 
@@ -172,8 +172,8 @@ Candidates = Iterable[tuple[str, Iterable[TopicPartition]]]
 
 
 def expire_offsets(shard: GroupShard, now_ms: int, candidates: Candidates | None = None) -> GroupOutcome:
-    """Writes tombstones for offsets past their retention, and for empty groups that are left without any. Looks at the
-    `candidates` alone (None: at everything), which may be gone by now.
+    """Writes tombstones for expired offsets, and for empty groups without any offsets left. Checks the `candidates`
+    alone (None: everything), which may be gone by now.
     """
     outcome = shard.outcome()
     outcome.is_atomic = False
@@ -216,8 +216,8 @@ def _expired_offsets(
 
 
 def _can_expire(group: Group) -> bool:
-    """Simple groups and empty ones, and stable ones whose subscriptions are known; a rebalance is no time to judge
-    who reads what. Of KIP-848 groups they are always known.
+    """Simple groups and empty ones, and stable ones with known subscriptions; during a rebalance the readers of a topic
+    are uncertain. KIP-848 groups always have known subscriptions.
     """
     if isinstance(group, ConsumerGroup):
         return True
@@ -236,14 +236,14 @@ def _is_expired(group: Group, committed: CommittedOffset, now_ms: int, retention
         and group.state is GroupState.EMPTY
         and group.state_timestamp_ms != NO_TIMESTAMP
     ):
-        # While a group had members its offsets were in use, so time counts from when the last one left.
+        # While a group had members its offsets were in use, so time counts from the end of the last member.
         since_ms = group.state_timestamp_ms
     return now_ms - since_ms >= retention_ms
 
 
 class Removal(NamedTuple):
-    """Topics that are deleted, and where each shard's log ended when they were: what was committed later belongs to
-    later topics of the same names.
+    """Deleted topics, and the ends of each shard's log at their deletion: later commits belong to later topics of the
+    same names.
     """
 
     topic_ids: Mapping[str, TopicId]
@@ -256,8 +256,8 @@ class Removal(NamedTuple):
 
 
 def remove_topics(shard: GroupShard, removal: Removal, candidates: Candidates | None = None) -> GroupOutcome:
-    """The offsets of deleted topics, except those committed for a later topic of the same name. Looks at the
-    `candidates` alone (None: at everything), which may be gone by now.
+    """Removes the offsets of deleted topics, except those committed for a later topic of the same name. Checks the
+    `candidates` alone (None: everything), which may be gone by now.
     """
     outcome = shard.outcome()
     outcome.is_atomic = False

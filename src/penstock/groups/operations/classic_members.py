@@ -1,18 +1,19 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup of members that speak the classic protocol in a KIP-848 group.
 
-Such a member is told nothing but its own part: it never leads, it is answered at once, and its generation is its
-member epoch. A heartbeat tells it to rejoin when the target has moved, or when there is something to give up or to
-take; joining again says what it still owns, and syncing tells what it has now.
+Such a member gets nothing but its own part: it never leads, its JoinGroup is answered at once, and its generation is
+its member epoch. A heartbeat makes it rejoin when the target has moved, or when it has partitions to give up or to
+take; JoinGroup lists its owned partitions, and the SyncGroup answer has its present ones.
 """
 
 from __future__ import annotations
 
 from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
+from penstock.groups.classic.group import metadata_size_of
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember
 from penstock.groups.consumer.step import ConsumerStep, MemberChange
 from penstock.groups.operations import migration
-from penstock.groups.operations.consumer_membership import remove_members
+from penstock.groups.operations.consumer_membership import check_metadata_size, remove_members
 from penstock.groups.outcome import GroupOutcome, TimerKind
 from penstock.groups.records.consumer_groups import ClassicMembership, MemberState
 from penstock.groups.requests import (
@@ -75,8 +76,8 @@ def _join(
 
 
 def _newcomer(request: JoinRequest, member_id: str) -> Newcomer:
-    offered = sum(len(name) + len(metadata) for name, metadata in request.protocols)
-    return Newcomer(request.client, request.group_id, OWN_SIZE + len(member_id) + len(request.client_id) + offered)
+    metadata_size = metadata_size_of(member_id, request.client_id, request.protocols)
+    return Newcomer(request.client, request.group_id, OWN_SIZE + metadata_size)
 
 
 def _check_join(shard: GroupShard, group: ConsumerGroup, request: JoinRequest) -> None:
@@ -84,6 +85,8 @@ def _check_join(shard: GroupShard, group: ConsumerGroup, request: JoinRequest) -
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if len(group.members) >= shard.settings.consumer_max_size and request.member_id not in group.members:
         raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
+    metadata_size = metadata_size_of(request.member_id, request.client_id, request.protocols)
+    check_metadata_size(shard, group, (request.member_id, request.group_instance_id), metadata_size)
     names = {protocol.name for protocol in request.protocols}
     if not group.supports_protocols(request.protocol_type, names):
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -131,10 +134,12 @@ def _join_downgraded(
     member_id: str,
     subscription: Subscription,
 ) -> JoinResult:
-    """A static member comes back with the classic protocol, and was the last of the other: now the group is classic."""
+    """A static member comes back with the classic protocol, and was the last of the other protocol: now the group is
+    classic.
+    """
     group, outcome = step.group, step.outcome
     before = former._replace(member_id=member_id, member_epoch=0, previous_epoch=0)
-    # What `keep` would record is gone with the group; only its verdict counts.
+    # The records of `keep` are gone with the group; only its verdict counts.
     trial = shard.consumer_step(group, shard.outcome(), step.now_ms)
     member, needs_rebalance = trial.keep(_change(group, before, request, subscription))
     left = [member if each.member_id == former.member_id else each for each in group.members.values()]
@@ -199,7 +204,7 @@ def _member(
 
 
 def _await_join(step: ConsumerStep, member: ConsumerMember) -> None:
-    """From the first time it is told, not from the last."""
+    """The wait begins with the first such heartbeat, not with the last."""
     if member.member_id not in step.group.awaited_joins:
         step.group.awaited_joins.add(member.member_id)
         step.outcome.set_timer(TimerKind.JOIN, step.group.group_id, member.rebalance_timeout_ms, member.member_id)

@@ -1,11 +1,13 @@
-"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic groups: who is let in, and what each request may do in
-each state.
+"""JoinGroup, SyncGroup, Heartbeat and LeaveGroup of classic groups: the admission of members, and the effect of each
+request in each state.
 """
 
 from __future__ import annotations
 
+import logging
+
 from penstock.coordinators.outcome import Token
-from penstock.groups.classic.group import ClassicGroup, GroupState, Member
+from penstock.groups.classic.group import ClassicGroup, GroupState, Member, metadata_size_of
 from penstock.groups.classic.rebalance import Rebalance, join_result
 from penstock.groups.consumer.group import ConsumerGroup
 from penstock.groups.operations import classic_members
@@ -32,7 +34,7 @@ def join_group(shard: GroupShard, token: Token[JoinResult], request: JoinRequest
     known = shard.groups.get(request.group_id)
     if isinstance(known, ConsumerGroup) and known.members:
         return classic_members.join(shard, known, token, request, now_ms)
-    # A KIP-848 group without members gives way to a classic one.
+    # A KIP-848 group without members gives way to a classic group.
     group = known if isinstance(known, ClassicGroup) else None
     is_created = group is None
     if group is None:
@@ -41,11 +43,18 @@ def join_group(shard: GroupShard, token: Token[JoinResult], request: JoinRequest
             return outcome
         group = ClassicGroup(request.group_id, now_ms)
     rebalance = shard.rebalance(group, outcome, now_ms)
-    if not _has_room(group, request.member_id, shard.settings.max_size):
+    fits = _fits(group, request, shard.settings.max_metadata_bytes)
+    if not fits:
+        _warn_of_metadata(outcome, request.group_id)
+    if not fits or not _has_room(group, request.member_id, shard.settings.max_size):
         outcome.reply(token, JoinResult(ErrorCode.GROUP_MAX_SIZE_REACHED, NO_MEMBER_ID))
         if not is_unknown:
+            was_member = request.member_id in group.members
             rebalance.drop_member(request.member_id)
-            rebalance.complete_join_if_ready()
+            if was_member:
+                _rebalance_after_leave(rebalance)
+            else:
+                rebalance.complete_join_if_ready()
         return outcome
     if not group.supports_protocols(request.protocol_type, request.protocols):
         outcome.reply(token, JoinResult(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
@@ -59,7 +68,7 @@ def join_group(shard: GroupShard, token: Token[JoinResult], request: JoinRequest
     else:
         _join_known(rebalance, token, request)
     if is_created:
-        # Recorded at once, so that the group survives this coordinator even if it never gets to a generation.
+        # Recorded at once, so that the group survives this coordinator even without a generation.
         outcome.records.append(encode_group(group.group_id, ClassicGroup(group.group_id, now_ms).image({})))
     return outcome
 
@@ -68,9 +77,27 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     if group.state is GroupState.EMPTY:
         return True
     if group.state is GroupState.PREPARING_REBALANCE:
-        # Counts those who have rejoined: where the limit was lowered, the last to rejoin are the ones to go.
+        # Counts the members that have rejoined: where the limit was lowered, the last to rejoin are refused.
         return member_id in group.join_tokens or len(group.join_tokens) < max_size
     return member_id in group.members or len(group.members) < max_size
+
+
+def _fits(group: ClassicGroup, request: JoinRequest, most_bytes: int) -> bool:
+    """Whether the offers of all members fit, with this offer in place of the member's former offer."""
+    member_id = request.member_id
+    if request.group_instance_id is not None:
+        member_id = group.static_members.get(request.group_instance_id, member_id)
+    former = group.members.get(member_id)
+    others_size = group.metadata_size - (0 if former is None else former.metadata_size)
+    return others_size + metadata_size_of(member_id, request.client_id, request.protocols) <= most_bytes
+
+
+def _warn_of_metadata(outcome: GroupOutcome, group_id: str) -> None:
+    outcome.tell_operator(
+        logging.WARNING,
+        "metadata or assignments of a group are above penstock.group.max.metadata.bytes and are refused",
+        group=group_id,
+    )
 
 
 def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: Token[JoinResult], request: JoinRequest) -> None:
@@ -87,8 +114,8 @@ def _join_unknown(shard: GroupShard, rebalance: Rebalance, token: Token[JoinResu
     if not request.accepts_member_id_required:
         _add_member(rebalance, token, request, new_member_id)
         return
-    # A client that never hears its member id (lost response, timed-out request) must not become a member that nobody
-    # plays (KIP-394).
+    # A client that never gets its member id (lost response, timed-out request) must not become a member without a
+    # client (KIP-394).
     rebalance.expect_join(new_member_id, request.session_timeout_ms, request.client)
     rebalance.outcome.reply(token, JoinResult(ErrorCode.MEMBER_ID_REQUIRED, new_member_id))
 
@@ -142,18 +169,18 @@ def _replace_static_member(
     group, outcome = rebalance.group, rebalance.outcome
     old = group.members[old_id]
     old_leader = group.leader or ""
-    # Its successor knows the instance is a member, so it is waited for like any member that rejoins.
+    # Its successor knows that the instance is a member, so the group waits for it as for any member that rejoins.
     new = _with_request(old, request)._replace(member_id=new_id, is_new=False)
     rebalance.answer_parked(old_id, old_id, ErrorCode.FENCED_INSTANCE_ID)
     group.replace(old_id, new)
     outcome.cancel_timer(TimerKind.SESSION, group.group_id, old_id)
     rebalance.expect_heartbeat(new)
     if group.state is not GroupState.STABLE or group.select_protocol() != group.protocol_name:
-        # While an assignment is being made the leader has the old member id in its hands, so it must begin again.
+        # During an assignment the leader still uses the old member id, so it must begin again.
         rebalance.park_join(new_id, token)
         rebalance.start_or_continue(f"static member {request.group_instance_id} returns: {request.reason}")
         return
-    # The point of static membership: a restart changes the member id and nothing else.
+    # The purpose of static membership: a restart changes the member id and nothing else.
     assignments = {member.member_id: member.assignment for member in group.members.values()}
     outcome.records.append(encode_group(group.group_id, group.image(assignments)))
     outcome.pending = PendingAppend(AppendPurpose.REPLACE_STATIC_MEMBER, group.group_id, group.generation_id, undo=old)
@@ -161,8 +188,8 @@ def _replace_static_member(
     if request.accepts_skip_assignment:
         outcome.reply(token, result._replace(skip_assignment=group.is_leader(new_id)))
     else:
-        # An older client that hears it leads would assign anew, and nobody would ask for the result: it hears of the
-        # previous leader.
+        # An older client that becomes the leader would assign again, and no member would ask for the result: its answer
+        # names the previous leader.
         outcome.reply(token, result._replace(leader=old_leader, members=()))
 
 
@@ -175,9 +202,9 @@ def _with_request(member: Member, request: JoinRequest) -> Member:
 
 
 def abandon_join(shard: GroupShard, token: Token[JoinResult], request: JoinRequest, now_ms: int) -> GroupOutcome:
-    """The client has gone before its first generation began. Nobody would play such a member, so it is none. A client
-    that lost nothing but its connection is told that its id is unknown, and joins anew. A member that has seen a
-    generation is waited for until its session ends.
+    """The client has gone before its first generation began. No client would act as such a member, so it is removed. A
+    client that lost nothing but its connection gets UNKNOWN_MEMBER_ID, and joins again. A member that has seen a
+    generation stays until its session ends.
     """
     outcome = shard.outcome()
     group = shard.groups.get(request.group_id)
@@ -215,12 +242,21 @@ def sync_group(shard: GroupShard, token: Token[SyncResult], request: SyncRequest
         rebalance.note_sync(request.member_id)
         assignment = group.members[request.member_id].assignment
         outcome.reply(token, SyncResult(ErrorCode.NONE, group.protocol_type, group.protocol_name, assignment))
+    elif group.is_leader(request.member_id) and _is_too_large(request, shard.settings.max_metadata_bytes):
+        # The other members join again, as after an assignment that cannot be written.
+        _warn_of_metadata(outcome, group.group_id)
+        outcome.reply(token, SyncResult(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        rebalance.prepare("the assignment is too large")
     else:
         rebalance.park_sync(request.member_id, token)
         rebalance.note_sync(request.member_id)
         if group.is_leader(request.member_id):
             _store_assignment(rebalance, request)
     return outcome
+
+
+def _is_too_large(request: SyncRequest, most_bytes: int) -> bool:
+    return sum(len(entry.assignment) for entry in request.assignments) > most_bytes
 
 
 def _check_sync(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
@@ -243,8 +279,8 @@ def _is_inconsistent(requested: str | None, actual: str | None) -> bool:
 
 
 def _store_assignment(rebalance: Rebalance, request: SyncRequest) -> None:
-    """The leader's word. The group becomes Stable when the record is replayed; who asks after that is answered
-    from the group.
+    """Records the leader's assignment. The group becomes Stable when the record is replayed; later requests are
+    answered from the group.
     """
     group = rebalance.group
     given = {entry.member_id: entry.assignment for entry in request.assignments}

@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch and OffsetDelete: who may touch which offsets, and what is written.
+"""OffsetCommit, OffsetFetch and OffsetDelete: their rights, and their records.
 
 A request about many offsets is prepared first (`prepared_commits`, `prepared_deletions`).
 """
@@ -10,7 +10,7 @@ from functools import partial
 
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
-from penstock.core.translated import Translated
+from penstock.core.lazy_sequence import LazySequence
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer import commits as consumer_commits
@@ -63,7 +63,7 @@ def admit_commit(shard: GroupShard, outcome: GroupOutcome, request: OffsetCommit
         raise ApiError(error)
     member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
     if isinstance(group, ClassicGroup) and member is not None:
-        # Committing is a sign of life.
+        # A commit is a sign of life.
         shard.rebalance(group, outcome, now_ms).expect_heartbeat(member)
 
 
@@ -79,7 +79,7 @@ def _write_offsets(shard: GroupShard, outcome: GroupOutcome, request: CommitRequ
 def judge_offsets(
     shard: GroupShard, request: CommitRequest, now_ms: int
 ) -> Iterator[tuple[PartitionError, CommittedOffset | None]]:
-    """What becomes of each offset of a commit; no offset where it is refused."""
+    """The result of each offset of a commit; no offset where it is refused."""
     expire_timestamp_ms = _expiry_of(request, now_ms)
     group = shard.groups.get(request.group_id)
     for offset in request.offsets:
@@ -89,16 +89,14 @@ def judge_offsets(
 
 
 def _expiry_of(request: CommitRequest, now_ms: int) -> int:
-    """When offsets of this commit expire, where an old client says so."""
+    """The expiry of this commit's offsets, where an old client sets one."""
     if isinstance(request, TransactionalCommitRequest) or request.retention_time_ms == DEFAULT_RETENTION:
         return NO_TIMESTAMP
     return min(now_ms + request.retention_time_ms, _MAX_TIMESTAMP)
 
 
 def _check_offset(shard: GroupShard, group: Group | None, request: CommitRequest, offset: OffsetToCommit) -> ErrorCode:
-    """Whether one offset of a commit can be recorded. Depends on what the group's member has, and on nothing else of
-    the group.
-    """
+    """Whether one offset of a commit can be recorded. Of the group only the member's partitions matter."""
     if isinstance(group, ConsumerGroup):
         error = consumer_commits.check_partition(group, request, offset, shard.topics)
         if error is not ErrorCode.NONE:
@@ -109,7 +107,7 @@ def _check_offset(shard: GroupShard, group: Group | None, request: CommitRequest
 
 
 def refuse_commit(request: CommitRequest, refusal: Refusal) -> OffsetCommitResult:
-    return OffsetCommitResult(Translated(request.offsets, partial(_refused, refusal.error)))
+    return OffsetCommitResult(LazySequence(request.offsets, partial(_refused, refusal.error)))
 
 
 def _refused(error: ErrorCode, offset: OffsetToCommit) -> PartitionError:
@@ -128,7 +126,7 @@ def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCod
     if not has_generation and group.state is GroupState.EMPTY:
         return ErrorCode.NONE
     if not has_generation and request.member_id == NO_MEMBER_ID and request.group_instance_id is None:
-        # Others own the partitions now.
+        # Other members own the partitions now.
         return ErrorCode.UNKNOWN_MEMBER_ID
     error = group.check_member(request.member_id, request.group_instance_id)
     if error is not ErrorCode.NONE:
@@ -136,7 +134,8 @@ def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCod
     if request.generation_id != group.generation_id:
         return ErrorCode.ILLEGAL_GENERATION
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the new generation but not yet its assignment, so it cannot know what is its to commit.
+        # The member knows the new generation but not yet its assignment, so it cannot know the partitions that it may
+        # commit.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -147,8 +146,8 @@ def _check_commit(group: Group | None, request: OffsetCommitRequest) -> ErrorCod
 def commit_in_transaction(
     shard: GroupShard, token: Token[OffsetCommitResult], request: TransactionalCommitRequest, now_ms: int
 ) -> GroupOutcome:
-    """The records go into a batch of the producer's transaction; its end decides whether they count. Whether the
-    producer may write at all is for the log and the transaction's coordinator to say.
+    """The records go into a batch of the producer's transaction, whose end decides whether they count. The log and the
+    transaction's coordinator decide whether the producer may write at all.
     """
     outcome = shard.outcome()
     admit_transactional_commit(shard, outcome, request)
@@ -165,8 +164,8 @@ def admit_transactional_commit(shard: GroupShard, outcome: GroupOutcome, request
 
 
 def _check_transactional_commit(group: Group | None, request: TransactionalCommitRequest) -> ErrorCode:
-    """Milder than a plain commit: before version 3 a producer cannot name the member it commits for, and a commit
-    during a rebalance is settled by the transaction's own fencing.
+    """Milder than a plain commit: before version 3 a producer cannot name its member, and the transaction's own fencing
+    decides about a commit during a rebalance.
     """
     if isinstance(group, ConsumerGroup):
         return consumer_commits.check_transactional_commit(group, request)
@@ -200,7 +199,7 @@ def _committed_offset(offset: OffsetToCommit, now_ms: int, expire_timestamp_ms: 
 
 
 def fetch_offsets(shard: GroupShard, request: OffsetFetchRequest) -> OffsetFetchResult:
-    """An unknown group has no offsets, which is not an error: librdkafka relies on it."""
+    """An unknown group has no offsets, which is no error: librdkafka relies on it."""
     group = shard.groups.get(request.group_id)
     error = consumer_commits.check_fetch(group, request) if isinstance(group, ConsumerGroup) else ErrorCode.NONE
     if error is not ErrorCode.NONE:
@@ -211,7 +210,7 @@ def fetch_offsets(shard: GroupShard, request: OffsetFetchRequest) -> OffsetFetch
     unstable: Collection[TopicPartition] = ()
     if request.require_stable:
         unstable = shard.offsets.partitions_with_open_transaction(request.group_id)
-    return OffsetFetchResult(ErrorCode.NONE, Translated(committed, partial(_fetched, request, unstable)))
+    return OffsetFetchResult(ErrorCode.NONE, LazySequence(committed, partial(_fetched, request, unstable)))
 
 
 def _fetched(
@@ -253,7 +252,7 @@ def judge_deletions(shard: GroupShard, request: OffsetDeleteRequest) -> Iterator
     if the request is refused.
     """
     group = find_deletable(shard, request)
-    is_subscribed: dict[str, bool] = {}  # by topic, since a KIP-848 group goes through its members to tell
+    is_subscribed: dict[str, bool] = {}  # by topic, since a KIP-848 group searches its members
     for partition in request.partitions:
         topic = partition.topic
         if topic not in is_subscribed:
@@ -271,6 +270,6 @@ def find_deletable(shard: GroupShard, request: OffsetDeleteRequest) -> Group:
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and group.state is not GroupState.EMPTY and not group.uses_consumer_protocol():
-        # What an opaque protocol's members read is not known, so they may read anything.
+        # The topics that members of an opaque protocol read are unknown, so they may read any topic.
         raise ApiError(ErrorCode.NON_EMPTY_GROUP)
     return group

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (KIP-848): joining, staying, leaving, and who may."""
+"""ConsumerGroupHeartbeat (KIP-848): join, stay, leave, and the checks of each."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOTHING_MATCHED: Mapping[str, Matched] = {}
 
 
 def check_request(request: ConsumerHeartbeatRequest, settings: GroupSettings) -> Refusal | None:
-    """What is wrong with it whatever the group's state, in Kafka's order and words."""
+    """The errors of a request in any state of the group, in Kafka's order and words."""
     epoch = request.member_epoch
     needs_member_id = request.must_bring_member_id or epoch > 0 or epoch == LEAVING
     is_joining = epoch == JOINING
@@ -76,7 +76,7 @@ def heartbeat(
         else:
             outcome.reply(token, _heartbeat(shard, outcome, request, now_ms, matched))
     except ApiError as error:
-        outcome = shard.outcome()  # nothing of what was prepared before happens
+        outcome = shard.outcome()  # nothing of the earlier preparation happens
         outcome.reply(token, ConsumerHeartbeatResult(error.code, error.message))
     return outcome
 
@@ -89,8 +89,8 @@ class _Begun(NamedTuple):
 
     step: ConsumerStep
     change: MemberChange
-    classic: ClassicGroup | None  # what the group was until now
-    newcomer: Newcomer | None  # where the heartbeat is the first of its member
+    classic: ClassicGroup | None  # the group until now
+    newcomer: Newcomer | None  # set where the heartbeat is the first of its member
 
 
 def _heartbeat(
@@ -110,8 +110,8 @@ def _heartbeat(
 def heartbeat_in_steps(
     shard: GroupShard, request: ConsumerHeartbeatRequest, now_ms: int, matched: Mapping[str, Matched]
 ) -> Steps[tuple[ConsumerHeartbeatResult, GroupOutcome, ConsumerStep | None]]:
-    """What `heartbeat` would do to a group that is not a classic one with members: the result, all else, and the step
-    that is to be settled. Nothing is changed.
+    """The effect of `heartbeat` on a group that is not a classic group with members: the result, all else, and the step
+    for `settle`. Changes nothing.
     """
     outcome = shard.outcome()
     try:
@@ -152,13 +152,28 @@ def _begin(
         owned=request.owned,
         may_describe=request.may_describe,
     )
-    newcomer = _newcomer(request, change.after) if change.is_new else None
+    if change.after != before:
+        check_metadata_size(shard, group, (member_id, request.instance_id), change.after.metadata_size)
+    newcomer = (
+        Newcomer(request.client, request.group_id, OWN_SIZE + change.after.metadata_size) if change.is_new else None
+    )
     return _Begun(step, change, known if isinstance(known, ClassicGroup) else None, newcomer)
 
 
-def _newcomer(request: ConsumerHeartbeatRequest, member: ConsumerMember) -> Newcomer:
-    said = len(member.member_id) + len(member.client_id) + len(member.topic_regex) + sum(map(len, member.topic_names))
-    return Newcomer(request.client, request.group_id, OWN_SIZE + said)
+def check_metadata_size(
+    shard: GroupShard, group: ConsumerGroup, ids: tuple[str, str | None], metadata_size: int
+) -> None:
+    """Raises ApiError where the metadata of all members would be too large. `ids` are those of the member and its
+    instance, whose former process it replaces.
+    """
+    most = shard.settings.max_metadata_bytes
+    member_id, instance_id = ids
+    former = group.static_member(instance_id)
+    replaced_id = member_id if former is None else former.member_id
+    size = group.metadata_sizes.total - group.metadata_sizes.of(replaced_id) + metadata_size
+    if size > most:
+        message = f"The members of the group would say {size} bytes about themselves, where {most} are the most."
+        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
 
 
 def _follow(shard: GroupShard, begun: _Begun, member: ConsumerMember) -> None:
@@ -247,7 +262,7 @@ def _find_static(step: ConsumerStep, request: ConsumerHeartbeatRequest, member_i
         )
         raise ApiError(ErrorCode.UNRELEASED_INSTANCE_ID, message)
     if existing.member_id == member_id:
-        # The same process under the same id: there is nobody to replace, only to begin again.
+        # The same process under the same id: no member is replaced, this member only begins again.
         return existing._replace(member_epoch=JOINING, previous_epoch=0)
     return step.replace_static(existing, member_id)
 
@@ -256,7 +271,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> N
     received, known = request.member_epoch, member.member_epoch
     if received in (JOINING, known):
         return
-    # The answer with the new epoch may have been lost: then the member still has no more than it had.
+    # The answer with the new epoch may have been lost: then the member still has no more than before.
     if received == member.previous_epoch and received < known and _owns_only(request, member.assigned):
         return
     compared = "greater" if received > known else "smaller"
@@ -310,7 +325,7 @@ def _leave(
             pending_revocation={},
         )
         step.record(encode_assignment(group.group_id, away.member_id, away.assignment()))
-        # The session goes on: one that does not come back in time is out.
+        # The session goes on: a member that does not come back in time is removed.
         outcome.cancel_timer(TimerKind.REVOCATION, group.group_id, member.member_id)
     else:
         remove_members(shard, group, [member], outcome, now_ms)
@@ -320,7 +335,9 @@ def _leave(
 def remove_members(
     shard: GroupShard, group: ConsumerGroup, gone: Sequence[ConsumerMember], outcome: GroupOutcome, now_ms: int
 ) -> None:
-    """They left or were silent for too long. If all that are left speak the classic protocol, the group does, too."""
+    """The members left or were silent for too long. If all remaining members speak the classic protocol, the group
+    does, too.
+    """
     if not gone:
         return
     logger.debug("members are gone", extra={"group": group.group_id, "members": [member.member_id for member in gone]})
@@ -333,11 +350,13 @@ def remove_members(
 
 
 def on_timer(shard: GroupShard, group: ConsumerGroup, key: TimerKey, now_ms: int) -> GroupOutcome:
-    """A member was not heard of, did not give up what it should, or (a classic one) did not join or sync in time."""
+    """A member sent no heartbeat, did not give up its partitions, or (a classic member) did not join or sync in
+    time.
+    """
     outcome = shard.outcome()
     member = group.members.get(key.member_id)
     if member is None:
-        return outcome  # it is gone already, or this is a timer of the classic group that this one was
+        return outcome  # the member is gone already, or the timer belongs to the former classic group
     if key.kind is TimerKind.REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return outcome
     if key.kind in (TimerKind.JOIN, TimerKind.SYNC) and member.classic is None:

@@ -1,9 +1,8 @@
 """Online migration between the classic protocol and KIP-848, in both directions.
 
 Up: a member of the new protocol joins a classic group whose members embed the consumer protocol. The group becomes a
-KIP-848 group in which the others go on as classic members (`classic_members`): what they were last assigned is what
-they have. Down: the last member of the new protocol is gone. The group becomes a classic one and its members
-rebalance.
+KIP-848 group in which the others continue as classic members (`classic_members`): they keep their last assignments.
+Down: the last member of the new protocol is gone. The group becomes a classic group and its members rebalance.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ from penstock.protocol.errors import ApiError, ErrorCode
 
 
 def upgrade(shard: GroupShard, classic: ClassicGroup, outcome: GroupOutcome) -> ConsumerGroup:
-    """The group as it will be; its records are written. ApiError(GROUP_ID_NOT_FOUND), as Kafka says, if it cannot
-    be. Nothing of the classic group is touched yet: the one who joins may still be refused.
+    """The new group; its records are written. ApiError(GROUP_ID_NOT_FOUND), as in Kafka, if the upgrade is impossible.
+    Nothing of the classic group changes yet: the joining member may still be refused.
     """
     group_id = classic.group_id
     start = f"Cannot upgrade classic group {group_id} to consumer group because"
@@ -67,7 +66,7 @@ def _upgraded(classic: ClassicGroup, member: Member, topics: Topics) -> Consumer
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "an unsupported custom assignor is in use")
     # Before the first generation there is no chosen protocol.
     name = classic.protocol_name or classic.select_protocol()
-    # During a rebalance a member may have changed its offers and dropped the one chosen before.
+    # During a rebalance a member may have changed its offers and dropped the chosen protocol.
     metadata = member.metadata(name)
     subscription = decode_subscription(member.protocols[0].metadata if metadata is None else metadata, topics)
     return ConsumerMember(
@@ -86,7 +85,7 @@ def _upgraded(classic: ClassicGroup, member: Member, topics: Topics) -> Consumer
 
 
 def release_classic(shard: GroupShard, classic: ClassicGroup, outcome: GroupOutcome, now_ms: int) -> None:
-    """Whoever waits in the classic group is told to rejoin; so it meets the new one."""
+    """Waiting members of the classic group get the error to rejoin, and so meet the new group."""
     rebalance = shard.rebalance(classic, outcome, now_ms)
     for member_id, joining in classic.join_tokens.items():
         outcome.reply(joining, JoinResult(ErrorCode.REBALANCE_IN_PROGRESS, member_id))
@@ -125,7 +124,7 @@ def downgrade(
     gone: Sequence[ConsumerMember] = (),
     needs_rebalance: bool = True,
 ) -> ClassicGroup:
-    """Like every rebalance this happens in memory first; `pending` is for putting the former group back."""
+    """Like every rebalance this happens in memory first; `pending` restores the former group."""
     classic = _downgraded(group, left, shard.topics, now_ms)
     step = shard.consumer_step(group, outcome, now_ms)
     for member in (*gone, *group.members.values()):
@@ -165,10 +164,10 @@ def _downgraded(group: ConsumerGroup, left: Sequence[ConsumerMember], topics: To
     assignments = {}
     for member in left:
         metadata = classic.members[member.member_id].metadata(classic.protocol_name) or b""
-        # What it holds, not (as in Kafka) what it should: the group may be upgraded again before it has rejoined, and
-        # its partitions must not be given to others then.
+        # Its present partitions, not (as in Kafka) its target: the group may be upgraded again before it has rejoined,
+        # and its partitions must not be given to others then.
         held = (*member.assigned, *member.pending_revocation)
         assignments[member.member_id] = encode_assignment_for(metadata, held, topics)
-    # Adopted as if it had been read: Stable, with everything the members offer.
+    # Adopted as if it had been read: Stable, with all offers of the members.
     classic.adopt(classic.image(assignments))
     return classic

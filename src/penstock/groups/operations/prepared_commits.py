@@ -1,8 +1,8 @@
 """OffsetCommit and TxnOffsetCommit of many offsets: encoded in steps, then committed in one go.
 
-What is prepared depends on one thing that may change between the steps: the member of a KIP-848 group whose older
+The prepared records depend on one state that may change between the steps: the member of a KIP-848 group whose older
 epochs decide offset by offset (KIP-1251). Everything else, such as generation and membership, is checked for the whole
-commit when the commit is decided on.
+commit at its decision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.protocol.records import EncodedRecords
 
 
 class PreparedCommit:
-    """All offsets of one commit, as records and as they will be in memory."""
+    """All offsets of one commit, as records and as objects for memory."""
 
     def __init__(self, shard: GroupShard, request: CommitRequest) -> None:
         self._request = request

@@ -1,8 +1,8 @@
 """DeleteGroups of a group with many offsets, and OffsetDelete of many: tombstones encoded in steps, then written in one
 batch.
 
-Tombstones are prepared for the offsets that the group has when the preparation begins. The deletion is decided on only
-if they still cover what has to go. A tombstone for an offset that is gone already does no harm.
+Tombstones are prepared for the offsets that the group has when the preparation begins. The deletion is decided only if
+they still cover all offsets to delete. A tombstone for an offset that is gone already does no harm.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PreparedOffsetDeletion:
         self._request = request
         self._results: list[PartitionError] = []
         self._deleted: list[TopicPartition] = []
-        self._missing: list[TopicPartition] = []  # no offset of these was there
+        self._missing: list[TopicPartition] = []  # partitions without an offset
         self._is_subscribed: dict[str, bool] = {}  # by topic
         self._records = EncodedRecords(b"", 0, 0)
 

@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat of a group with regular expressions, or with many partitions.
 
-Expressions are matched in steps, then the heartbeat is decided on. Where thousands of partitions are assigned the whole
-decision is drafted in steps: the target assignment, the records, and what replay puts in memory. A draft looks at the
-group, the topics and the settings. If any of them changes between two steps the draft is given up there, so that no
-draft sees two states; if any has changed when the decision is due, the decision is not made.
+Expressions are matched in steps, then the heartbeat is decided. Where thousands of partitions are assigned the whole
+decision is drafted in steps: the target assignment, the records, and the objects for replay. A draft reads the group,
+the topics and the settings. If any of them changes between two steps the draft is abandoned there, so that no draft
+sees two states; if any has changed before the decision, the decision is not made.
 
 Most heartbeats change nothing and are not prepared at all.
 """
@@ -30,12 +30,12 @@ from penstock.groups.shard import GroupShard
 from penstock.groups.topics import Steps, Topics
 from penstock.protocol.errors import ApiError
 
-# A group with fewer partitions is decided on in one turn: some 2 ms.
+# A group with fewer partitions is decided in one turn: some 2 ms.
 _FEW_PARTITIONS = 300
 
 
 class _Basis(NamedTuple):
-    """What a draft looks at."""
+    """The state that a draft reads."""
 
     group: Group | None
     revision: int
@@ -116,7 +116,9 @@ class PreparedHeartbeat:
         self._draft = draft
 
     def decide(self, shard: GroupShard, token: Token[ConsumerHeartbeatResult], now_ms: int) -> GroupOutcome | None:
-        """None if a draft is out of date, if topics came or went since, or if more expressions have to be matched."""
+        """None if a draft is out of date, if topics were created or deleted since, or if more expressions have to be
+        matched.
+        """
         needed = _expressions_to_match(shard, self._request, now_ms)
         if needed and (shard.topics is not self._topics or not needed <= self._matched.keys()):
             return None
@@ -140,8 +142,8 @@ def prepare_heartbeat(
 
 
 def _is_large(shard: GroupShard, request: ConsumerHeartbeatRequest, matched: Mapping[str, Matched]) -> bool:
-    """Whether the heartbeat may be about many partitions. A classic group with members is not drafted: its members
-    are told of the change, and they are not part of the draft.
+    """Whether the heartbeat may concern many partitions. A classic group with members is not drafted: its members get
+    answers because of the change, and they are not part of the draft.
     """
     group = shard.groups.get(request.group_id)
     if request.member_epoch in (LEAVING, LEAVING_FOR_A_WHILE):

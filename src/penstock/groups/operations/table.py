@@ -1,5 +1,5 @@
-"""Everything that clients may ask of the group coordinator, one line each: `Shards.perform` and `Shards.read` take a
-request with its line of this table.
+"""All operations of clients on the group coordinator, one line each: `Shards.perform` and `Shards.read` take a request
+with its line of this table.
 
 The empty group id is allowed where Kafka allows it, for the sake of very old clients: to commit, fetch and describe,
 and to delete a group.
@@ -103,7 +103,7 @@ def _check_transactional_commit(request: TransactionalCommitRequest, _settings: 
 
 
 def _refuse_heartbeat(_request: HeartbeatRequest, refusal: Refusal) -> HeartbeatResult:
-    # A member of a group that is still being loaded must not think it lost its place.
+    # A member of a group that is still loading must not think that it was removed.
     is_loading = refusal.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return HeartbeatResult(ErrorCode.NONE if is_loading else refusal.error)
 

@@ -1,1 +1,1 @@
-"""The records of `__consumer_offsets`, byte for byte Kafka's."""
+"""The records of `__consumer_offsets`, byte for byte equal to Kafka's."""

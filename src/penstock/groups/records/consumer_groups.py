@@ -1,8 +1,8 @@
 """The records of KIP-848 groups, byte for byte Kafka's: keys 3 to 8 and 16.
 
  3  the group: its epoch, and a digest of the topics it is subscribed to
- 4  what Kafka before 4.1 wrote instead of the digest; only its tombstone is written
- 5  a member: what it says of itself and subscribes to
+ 4  Kafka's record before 4.1, instead of the digest; only its tombstone is written
+ 5  a member: its metadata and subscription
  6  the epoch of the target assignment
  7  a member's part of the target assignment
  8  a member's present assignment, and how far it has come towards the target
@@ -74,13 +74,13 @@ AssignedPartitions = Mapping[TopicIdPartition, int]
 
 class MemberState(enum.IntEnum):
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # was told to give partitions up and has not said that it did
+    UNREVOKED_PARTITIONS = 1  # was asked to give partitions up and has not done so
     UNRELEASED_PARTITIONS = 2  # waits for partitions that others have not given up yet
     UNKNOWN = 127  # written by newer software
 
 
 class ClassicMembership(NamedTuple):
-    """What a member that speaks the classic protocol says besides (online migration)."""
+    """Additional data of a member that speaks the classic protocol (online migration)."""
 
     session_timeout_ms: int
     protocols: tuple[Protocol, ...]
@@ -114,7 +114,7 @@ class ResolvedExpression(NamedTuple):
 
 class ConsumerGroupChange(NamedTuple):
     group_id: str
-    epoch: int | None  # None: the group is gone
+    epoch: int | None  # None: the group is deleted
     metadata_digest: int = 0
 
 
@@ -163,7 +163,7 @@ ConsumerChange = (
     | ExpressionChange
 )
 
-# Those that may be about thousands of partitions or topics.
+# Records that may have thousands of partitions or topics.
 LargeChange = SubscriptionChange | TargetChange | AssignmentChange | ExpressionChange
 
 # ---------------------------------------------------------------------------------------------------- encode
@@ -270,7 +270,7 @@ def _write_expression(group_id: str, expression: str, resolved: ResolvedExpressi
 
 
 def encode_in_steps(change: LargeChange) -> Steps[CoordinatorRecord]:
-    """The record of a change that may be about thousands of partitions or topics."""
+    """The record of a change that may have thousands of partitions or topics."""
     if isinstance(change, SubscriptionChange):
         return (yield from _write_subscription(*change))
     if isinstance(change, TargetChange):
@@ -306,7 +306,7 @@ def _write_partitions(assigned: AssignedPartitions) -> Steps[list[TopicPartition
 
 
 def decode_consumer_record(kind: int, key: bytes, value: bytes | None) -> ConsumerChange | None:
-    """None: not a record of these groups, or of a later version. ApiError(CORRUPT_MESSAGE) if it cannot be read."""
+    """None: not a record of these groups, or of a later version. ApiError(CORRUPT_MESSAGE) if it is unreadable."""
     reader = _READERS.get(kind)
     if reader is None or (value is not None and leading_int16(value) > _VALUE_VERSION):
         return None
@@ -391,7 +391,7 @@ def _read_assignment(key: bytes, value: bytes | None) -> ConsumerChange:
 def _read_partitions(topics: Iterable[TopicPartitions], member_epoch: int) -> AssignedPartitions:
     assigned = {}
     for topic in topics:
-        # Absent in records of Kafka before 4.3: then the member's epoch is the closest that is known.
+        # Absent in records of Kafka before 4.3: then the member's epoch is the closest known value.
         epochs = topic.assignment_epochs or ()
         for position, index in enumerate(topic.partitions):
             epoch = epochs[position] if position < len(epochs) else member_epoch

@@ -40,8 +40,8 @@ _NAME_START = _KIND_SIZE + _INT16.size
 
 
 class BatchPlace:
-    """Where a batch of `__consumer_offsets` begins. Offsets of a large commit are made before their batch is written,
-    so they share one place, which is filled in by replay.
+    """The position of a batch of `__consumer_offsets`. Offsets of a large commit are made before their batch is
+    written, so they share one place, which replay fills in.
     """
 
     __slots__ = ("base_offset",)
@@ -57,13 +57,14 @@ class CommittedOffset(NamedTuple):
     commit_timestamp_ms: int = NO_TIMESTAMP
     expire_timestamp_ms: int = NO_TIMESTAMP  # only where the committing client set a retention time
     topic_id: TopicId = ZERO_TOPIC_ID
-    # Of the record in `__consumer_offsets`: counted from the beginning of the batch where `batch` is given.
+    # The position of the record in `__consumer_offsets`: counted from the beginning of the batch where `batch` is
+    # given.
     record_offset: int = NO_OFFSET
     batch: BatchPlace | None = None
 
     @property
     def log_offset(self) -> int:
-        """Where the offset was written: decides between a transaction's commit and a later plain one."""
+        """The offset of the record: decides between a transaction's commit and a later plain commit."""
         return self.record_offset if self.batch is None else self.batch.base_offset + self.record_offset
 
 
@@ -79,7 +80,7 @@ class RecordedMember(NamedTuple):
 
 
 class RecordedGroup(NamedTuple):
-    """A classic group as the log knows it: a generation with every member's assignment."""
+    """A classic group in the log: a generation with every member's assignment."""
 
     protocol_type: str | None = None
     generation_id: int = 0
@@ -132,7 +133,7 @@ def encode_offset(group_id: str, topic: str, partition: int, committed: Committe
 
 
 def as_recorded(committed: CommittedOffset) -> CommittedOffset:
-    """What `decode_record` will find in the record: not every version has a place for everything."""
+    """The result of `decode_record` for the record: not every version has room for everything."""
     if _offset_value_version(committed) == _OFFSET_VALUE_VERSION_WITH_EXPIRY:
         return committed._replace(leader_epoch=NO_LEADER_EPOCH, topic_id=ZERO_TOPIC_ID)
     return committed
@@ -165,12 +166,12 @@ def encode_group(group_id: str, recorded: RecordedGroup | None) -> CoordinatorRe
     return CoordinatorRecord(key, encode_value(value, _GROUP_VALUE_VERSION))
 
 
-# What a record of any kind says.
+# The content of a record of any kind.
 AnyChange = OffsetChange | GroupChange | ConsumerChange | UnknownRecord
 
 
 def decode_record(key: bytes, value: bytes | None, record_offset: int = NO_OFFSET) -> AnyChange:
-    """ApiError(CORRUPT_MESSAGE) if the bytes are not what their version says."""
+    """ApiError(CORRUPT_MESSAGE) if the bytes do not fit their version."""
     usual = _decode_usual_offset(key, value, record_offset)
     if usual is not None:
         return usual
@@ -196,7 +197,7 @@ def decode_record(key: bytes, value: bytes | None, record_offset: int = NO_OFFSE
 
 
 def _decode_usual_offset(key: bytes, value: bytes | None, record_offset: int) -> OffsetChange | None:
-    """None unless the record is a sound one of the usual version: the codec reads, or refuses, all others."""
+    """None unless the record is a sound record of the usual version: the codec reads, or refuses, all others."""
     if value is None or key[:2] != _USUAL_KEY or value[:2] != _USUAL_VALUE:
         return None
     try:

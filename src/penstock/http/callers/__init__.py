@@ -1,1 +1,1 @@
-"""Callers of a service before the brokers: their credentials are passed on, their clients kept apart."""
+"""The callers of a service: forwards their credentials to the brokers, and keeps a client for each caller."""

@@ -1,4 +1,4 @@
-"""Asks the brokers whether credentials are right, by logging in with them. The connection is closed again."""
+"""Checks credentials by a login at the brokers. The connection is closed again."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from penstock.client.security import ClientSecurity
 from penstock.security.sasl.exchange import Credentials
 
 _CLIENT_ID = "penstock-login"
-# A login takes some milliseconds; a broker under load may take a second. The next broker is asked after that.
+# The limit for one broker: a login takes some milliseconds, under load perhaps a second. Then the next broker is tried.
 _TIMEOUT_S = 3.0
 
 
 class BrokerLogins:
-    """`addresses` are of listeners with SASL, `tls` how they are encrypted."""
+    """`addresses` are of listeners with SASL, `tls` is their encryption."""
 
     def __init__(
         self, addresses: Sequence[Address], tls: ssl.SSLContext | None = None, *, timeout_s: float = _TIMEOUT_S
@@ -36,8 +36,8 @@ class BrokerLogins:
         return ClientSecurity(self._tls, credentials)
 
     async def prove(self, credentials: Credentials) -> float | None:
-        """Asks one broker: the one that answered last, if it still does. Returns until when the login holds by the
-        loop's clock, None for one that does not end. Raises LoginRefusedError, and OSError where no broker answers.
+        """Asks one broker: the one that answered last, if it still does. Returns the end of the login by the loop's
+        clock, None for a login without end. Raises LoginRefusedError, and OSError where no broker answers.
         """
         failure: OSError | None = None
         for address in [*self._addresses]:
@@ -55,9 +55,7 @@ class BrokerLogins:
         raise failure
 
     async def prove_everywhere(self, credentials: Credentials) -> None:
-        """Asks all brokers whose addresses are known here; those that do not answer do not count. Raises
-        LoginRefusedError.
-        """
+        """Asks all brokers with addresses known here; silent brokers do not count. Raises LoginRefusedError."""
         logins = (self._log_in(address, credentials) for address in self._addresses)
         for outcome in await asyncio.gather(*logins, return_exceptions=True):
             is_silent = isinstance(outcome, OSError) and not isinstance(outcome, LoginRefusedError)

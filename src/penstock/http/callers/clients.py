@@ -1,16 +1,16 @@
-"""Clients of the brokers, one for each caller of an HTTP service: the brokers see who really asks.
+"""Clients of the brokers, one for each caller of an HTTP service: the brokers see the real caller.
 
     clients = CallerClients(lambda security: Brokers(bootstrap, security), own, is_shared=authenticator is None)
     brokers = await clients.of(request)           # until the request is over
     held = await clients.hold(request.state.caller)   # until held.release()
 
 Rules:
-- A client belongs to one principal and one set of credentials. Nobody uses another's client.
-- A caller without a login gets no client, unless the service is open to everybody: the service's own rights are never
-  lent to strangers.
-- Clients are bounded in number, in all and for each principal. One that nobody uses makes room for another. One that is
-  in use is never closed: where all are in use, the next caller is refused.
-- A client that was idle for a while is closed, and what was made for it (a delegation token) is ended.
+- A client belongs to one principal and one set of credentials. No caller uses another's client.
+- A caller without a login gets no client, unless the service is open to everybody: strangers never get the service's
+  own rights.
+- Clients are bounded in number, in all and for each principal. An unused client makes room for another. A client in use
+  is never closed: where all are in use, the next caller is refused.
+- A client that was idle for a while is closed, and its delegation token, if it has one, is ended.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Closing(Protocol):
 
 Client = TypeVar("Client", bound=Closing)
 
-# Nobody's principal: the client that all callers share.
+# The key of the client that all callers share.
 _SHARED = ("", b"")
-# A client that does not come to an end is left to the garbage collector.
+# A client whose close does not end is left to the garbage collector.
 _CLOSE_S = 10.0
 
 
 class ClientLimits(NamedTuple):
-    # Each has a connection or two to each broker.
+    # Each client has a connection or two to each broker.
     most: int = 200
-    # Somebody with many tokens must not take all of them.
+    # A principal with many tokens must not take all of them.
     most_per_principal: int = 20
-    # Opening a client again costs a login; a caller that comes each minute does not pay it.
+    # A new client costs a login; a caller that comes each minute does not pay it.
     idle_s: float = 120.0
 
 
@@ -58,7 +58,7 @@ class TooManyClientsError(Exception):
 
 
 class NoBrokerLoginError(Exception):
-    """Nothing can be shown to the brokers for this caller. The answer is 403."""
+    """The service has no credentials for the brokers for this caller. The answer is 403."""
 
 
 class _Entry(Generic[Client]):
@@ -85,9 +85,9 @@ class Held(Generic[Client]):
 
 
 class CallerClients(Generic[Client]):
-    """`open_client` makes a client from what it shows to the brokers; it opens no connection yet. `own` is the login of
-    the service itself. With `is_shared` everybody uses one client with that login. `tokens` lets callers in who have
-    shown nothing that could be passed on.
+    """`open_client` makes a client from its credentials for the brokers; it opens no connection yet. `own` is the login
+    of the service itself. With `is_shared` all callers use one client with that login. `tokens` makes tokens for
+    callers whose credentials cannot be passed on.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class CallerClients(Generic[Client]):
         return len(self._entries)
 
     async def of(self, request: Request) -> Client:
-        """The client of whoever asks, held until the request is over. Raises as `hold` does."""
+        """The client of the caller, held until the request is over. Raises as `hold` does."""
         held = await self.hold(request.state.caller)
         request.state.at_end.append(held.release)
         return held.client
@@ -133,7 +133,7 @@ class CallerClients(Generic[Client]):
                         entry.client = await self._open(entry, caller)
                         if not self._has(entry):
                             self._begin_to_close(entry)
-                if not self._has(entry):  # the service has ended while a token was made
+                if not self._has(entry):  # the service has ended during the creation of the token
                     raise TooManyClientsError("the service ends")
         except BaseException:
             self._leave(entry)
@@ -189,7 +189,7 @@ class CallerClients(Generic[Client]):
         for entries, most in ((own, self._limits.most_per_principal), (self._entries.values(), self._limits.most)):
             if len(entries) < most:
                 continue
-            idle = next((entry for entry in entries if not entry.users), None)  # used longest ago
+            idle = next((entry for entry in entries if not entry.users), None)  # the least recently used
             if idle is None:
                 raise TooManyClientsError("too many callers at the same time, try again later")
             self._drop(idle)
@@ -210,7 +210,7 @@ class CallerClients(Generic[Client]):
 
     def _drop(self, entry: _Entry[Client]) -> None:
         del self._entries[entry.key]
-        if entry.client is not None:  # one that is being opened is closed by whoever opens it
+        if entry.client is not None:  # a client that is being opened is closed by its opener
             self._begin_to_close(entry)
 
     def _begin_to_close(self, entry: _Entry[Client]) -> None:
@@ -220,7 +220,7 @@ class CallerClients(Generic[Client]):
 
 
 async def _close(entry: _Entry[Client]) -> None:
-    """The token ends also where the client does not: somebody would renew it for ever."""
+    """The token ends even if the client does not: otherwise the service would renew it for ever."""
     if entry.client is not None:
         await _end(entry.client.close)
     if entry.delegated is not None:

@@ -1,15 +1,15 @@
-"""Callers whom the service knows and the brokers do not (a certificate cannot be passed on): the service makes a
-delegation token for the caller as its owner (KIP-373), and the caller's connections log in with the token.
+"""Delegation tokens for callers that the service knows and the brokers do not (a certificate cannot be passed on): the
+service makes a token with the caller as its owner (KIP-373), and the caller's connections log in with the token.
 
 Rules:
 - The service's own principal needs the right CreateTokens on the resource User of every owner, and a login at the
   brokers that is neither anonymous nor a token itself.
 - A token lives for an hour at most, so that little is left when the service is killed. Before its end another token
-  takes its place: Kafka gives a token as long to its first renewal as to its end, a day, so that only a short maximum
-  keeps it short. Connections log in again in time (KIP-368), as the same principal.
-- A token is ended when its client goes. Kafka lets owners and renewers end a token, and not who has asked for it, so
-  the service makes itself a renewer. Its own name is told by a first token, for itself, that is ended at once.
-- Nothing of a token is logged.
+  takes its place: Kafka's period to the first renewal is as long as that to the end, a day, so that only a short
+  maximum keeps a token's life short. Connections log in again in time (KIP-368), as the same principal.
+- A token is ended when its client closes. Kafka lets owners and renewers end a token, but not its requester, so the
+  service makes itself a renewer. A first token, for the service itself, shows its own name and is ended at once.
+- No part of a token is logged.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from penstock.security.tokens.tokens import token_password
 
 logger = logging.getLogger(__name__)
 
-# A request to any broker, in the name of the service itself.
+# Sends a request to any broker, in the name of the service itself.
 Ask = Callable[[Message], Awaitable[Any]]
 
 _LIFE_MS = 3_600_000
 # Connections log in again at 0.85 of a token's life (client.login): its successor is there before.
 _REPLACED_AT = 0.7
-# Brokers hear of a token a moment after it was made.
+# The pause before the first use: brokers learn of a token a moment after its creation.
 _KNOWN_WITHIN_S = 10.0
 _ASKED_EVERY_S = 0.05
 _RETRIED_EVERY_S = 10.0
@@ -61,7 +61,7 @@ class _Token(NamedTuple):
 
 
 class DelegatedCredentials:
-    """Those of the token of the moment."""
+    """The credentials of the current token."""
 
     def __init__(self, first: ScramCredentials) -> None:
         self.mechanism = first.mechanism
@@ -80,11 +80,11 @@ class Delegated(Protocol):
 
 class Delegates(Protocol):
     async def delegate(self, principal: str) -> Delegated:
-        """Raises ApiError where the brokers refuse, OSError where none is reached."""
+        """Raises ApiError where the brokers refuse, OSError where none is reachable."""
 
 
 class DelegationTokens:
-    """`ask` goes to the brokers as the service, `logins` where callers log in."""
+    """`ask` goes to the brokers as the service, `logins` are for callers."""
 
     def __init__(
         self, ask: Ask, logins: BrokerLogins, *, hashing: ScramHash = SHA_512, life_ms: int = _LIFE_MS
@@ -100,7 +100,7 @@ class DelegationTokens:
         return DelegatedToken(self, principal, token, self._logins.security(DelegatedCredentials(token.credentials)))
 
     async def make(self, principal: str) -> _Token:
-        """A token that the brokers know of."""
+        """Makes a token and waits until the brokers know it."""
         if self._own is None:
             own = await self._create(CreateDelegationTokenRequest(max_lifetime_ms=self._life_ms))
             await self.expire(own.hmac)
@@ -142,8 +142,8 @@ class DelegationTokens:
                     return
 
     async def expire(self, hmac: bytes) -> None:
-        """Says so in the log where it fails: the token ends by itself, later. Kafka's controller does not find a token
-        that it made a moment ago, so it is asked again; a token that ended by itself is not found, either.
+        """Ends a token. Logs a failure: the token ends by itself, later. Kafka's controller does not find a token that
+        it made a moment ago, so the request is repeated; it does not find a token that ended by itself, either.
         """
         reason = ""
         for _ in range(_MOST_SEARCHES):
@@ -179,7 +179,7 @@ class DelegatedToken:
             await asyncio.sleep(self._alive[-1].life_s * _REPLACED_AT)
             token = await self._replace()
             credentials.current = token.credentials
-            # The one before it ends by itself: connections that have logged in with it do so again in time.
+            # The token before it ends by itself: connections that have logged in with it log in again in time.
             self._alive = [self._alive[-1], token]
 
     async def _replace(self) -> _Token:

@@ -1,1 +1,1 @@
-"""How a batch comes into a log: what is refused, what is converted, when a new segment begins, the write."""
+"""The append of a batch to a log: validation, conversion, the roll to a new segment, the write."""

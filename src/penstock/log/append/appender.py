@@ -1,8 +1,8 @@
-"""How batches come into a log: checked, admitted, numbered, written in one piece, then remembered.
+"""Appends batches to a log: checks a batch, admits it, numbers it, writes it in one piece, then updates the state.
 
-Validation and producer state decide whether a batch may come in, rolling decides where it goes. Nothing is remembered
-about a batch before it stands in the file. An error of the disk takes the partition offline. A process
-without descriptors does not: then the append has changed nothing.
+Validation and producer state decide whether a batch is accepted, rolling selects its segment. No state changes before
+the batch stands in the file. A disk error takes the partition offline. A lack of descriptors does not: then the append
+has changed nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from penstock.core.types import NO_TIMESTAMP, Buffer
 from penstock.log.append.follower import FollowerBatches, read_follower_batches
-from penstock.log.append.rolling import should_roll
+from penstock.log.append.segment_roll import should_roll
 from penstock.log.append.validation import BatchRules, check_batch, convert_batch
 from penstock.log.state.contents import LogContents
 from penstock.log.state.origin import Origin
@@ -36,7 +36,7 @@ class AppendResult(NamedTuple):
     is_duplicate: bool
     must_flush: bool  # flush.messages was reached: flush before acknowledging
     log_start_offset: int
-    is_first_of_producer: bool = False  # of an idempotent producer that was not known here, or not any more
+    is_first_of_producer: bool = False  # of an idempotent producer that the log does not know, or not any more
 
 
 class Appender:
@@ -54,12 +54,12 @@ class Appender:
         origin: Origin = Origin.CLIENT,
         transaction_version: int = 0,
     ) -> AppendResult:
-        """Store one batch at the end of the log, with the next offset and the leader's epoch written into it.
-        `transaction_version` is that of the transaction which the batch is the first of here.
+        """Stores one batch at the end of the log, with the next offset and the leader's epoch written into it.
+        `transaction_version` is the version of the transaction whose first batch here this is.
 
         Costs 3.5 us for a small batch (checks 1.5 us, write 1 us), 5 us from an idempotent producer, and one pass of
-        CRC. Fields of the header are taken out once, see `check_batch`. Tried: looking for a duplicate before comparing
-        with the sequence that is due (3 us more when idempotent). Shown by the produce rows of `make bench`.
+        CRC. Fields of the header are unpacked once, see `check_batch`. Tried: the search for a duplicate before the
+        comparison with the next sequence (3 us more when idempotent). Shown by the produce rows of `make bench`.
         """
         contents, rules = self._contents, self.rules
         availability = contents.availability
@@ -121,10 +121,13 @@ class Appender:
                 if header.leader_epoch > contents.epoch_file.epochs.latest:
                     contents.epoch_file.assign(header.leader_epoch, header.base_offset)
             segment = contents.segments.active
-            if should_roll(segment, contents.settings, batches.size, last.last_offset, batches.max_timestamp, now_ms):
-                # Not at the first offset that comes, before which compaction may have left a hole: recovery takes a
-                # segment that does not reach to the next one for one that lost records. Only the index's 32 bits count
-                # for more.
+            newest = batches.max_timestamp
+            if should_roll(
+                segment, contents.settings, batches.size, last.last_offset, newest, now_ms, is_bounded=False
+            ):
+                # Not at the first new offset, before which compaction may have left a hole: recovery takes a segment
+                # that does not reach to the next segment for one that lost records. Only the index's 32 bits have
+                # precedence.
                 fits = last.last_offset - contents.log_end_offset <= MAX_RELATIVE_OFFSET
                 segment = contents.roll(contents.log_end_offset if fits else first.base_offset, now_ms)
             start = segment.append((memoryview(records)[: batches.size],), batches.size)

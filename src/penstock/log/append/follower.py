@@ -1,7 +1,7 @@
-"""What a follower accepts from its leader: whole batches, undamaged, that follow its own last offset.
+"""A follower's check of its leader's batches: whole batches, undamaged, that follow its own last offset.
 
-A fetch response ends where its size limit does, so its last batch may be cut off. The follower leaves that one out and
-asks for it again.
+A fetch response ends at its size limit, so its last batch may be cut off. The follower leaves that batch out and
+fetches it again.
 """
 
 from __future__ import annotations

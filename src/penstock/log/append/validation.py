@@ -1,7 +1,7 @@
-"""Whether a batch may be stored by the leader, and in what form. Decides only; `appender` writes.
+"""Decides whether the leader may store a batch, and in what form. `appender` writes.
 
-The order of the checks and the codes are Kafka's, so that a client meets the same error in the same case. Records stay
-closed unless the topic asks for what only they can tell: keys on compacted topics, a lower bound on timestamps.
+The order of the checks and the codes are Kafka's, so that a client gets the same error in the same case. Records stay
+unopened unless a check of the topic needs them: keys on compacted topics, a lower bound on timestamps.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import iterate_outlines, open_batch
 
 _OLD_MAGICS = (0, 1)
-_CLIENT, _LAST_CODEC = Origin.CLIENT, int(Codec.ZSTD)  # looking a member of an enum up costs as much as a call
+_CLIENT, _LAST_CODEC = Origin.CLIENT, int(Codec.ZSTD)  # a lookup of an enum's member costs a call
+_HEADER, _LEAST_RECORD = batches.HEADER_SIZE, batches.LEAST_RECORD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRules:
-    """What the settings of a topic mean for a batch, worked out once instead of per append. An attribute of a slot is
-    read in a third of the time that a field of a named tuple takes.
+    """The settings of a topic as rules for a batch, computed once instead of per append. A read of a slot's attribute
+    takes a third of the time of a named tuple's field.
     """
 
     max_size: int
@@ -36,7 +37,7 @@ class BatchRules:
     opens_records: bool
     target_codec: Codec | None  # None: as the producer sent it
     compression_level: int | None
-    may_convert: bool  # False: only what the batch says of itself can make `convert_batch` change it
+    may_convert: bool  # False: only the batch's own header can make `convert_batch` change it
 
     @classmethod
     def of(cls, settings: LogSettings) -> BatchRules:
@@ -81,7 +82,7 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
     is_client = origin is _CLIENT
     if is_client and base_offset != 0:
         raise ApiError(ErrorCode.INVALID_RECORD, f"a batch to be appended begins at offset 0, not {base_offset}")
-    # A marker that does not get in would leave its transaction open for ever.
+    # A rejected marker would leave its transaction open for ever.
     if size > rules.max_size and not attributes & batches.CONTROL_FLAG:
         raise _too_large(size, rules.max_size)
     if batches.compute_crc(records, 0, size) != crc:
@@ -90,6 +91,10 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
         raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"there is no compression codec {header.compression}")
     if last_delta != count - 1 or count <= 0:
         raise _wrong_count(header)
+    if count * _LEAST_RECORD > size - _HEADER and not batches.can_hold(
+        size - _HEADER, count, attributes & batches.COMPRESSION_MASK
+    ):
+        raise _too_many_records(size - _HEADER, count)
     if is_client and (
         attributes & batches.CONTROL_FLAG
         or (producer_id >= 0 and sequence < 0)
@@ -102,7 +107,7 @@ def check_batch(records: Buffer, rules: BatchRules, origin: Origin, now_ms: int)
 
 
 def _check_client_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
-    """Called where one of these may be so, and says in which order they count."""
+    """Called where one of these errors is possible; orders them."""
     if header.attributes & batches.CONTROL_FLAG:
         raise ApiError(ErrorCode.INVALID_RECORD, "clients may not write control records")
     if header.producer_id >= 0 and header.base_sequence < 0:
@@ -115,14 +120,15 @@ def _check_client_batch(records: Buffer, header: BatchHeader, rules: BatchRules,
             raise ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer may not mark its batch as LogAppendTime")
     elif header.max_timestamp - now_ms > rules.after_max_ms:
         _check_records(records, header, rules, now_ms)
-        # The header claims what no record does. It would go into the time index, so it is refused all the same.
+        # The header has a timestamp that no record has. It would go into the time index, so the batch is refused all
+        # the same.
         raise ApiError(ErrorCode.INVALID_TIMESTAMP, f"timestamp {header.max_timestamp} lies too far ahead of {now_ms}")
     if rules.opens_records:
         _check_records(records, header, rules, now_ms)
 
 
 def _check_records(records: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> None:
-    """ApiError that names every bad record, if there is one."""
+    """An ApiError that names every bad record, if there is one."""
     errors: list[tuple[int, str]] = []
     code = ErrorCode.INVALID_RECORD
     oldest, newest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
@@ -138,10 +144,10 @@ def _check_records(records: Buffer, header: BatchHeader, rules: BatchRules, now_
 
 
 def convert_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_ms: int) -> bytes | None:
-    """The batch as it must be stored when that differs from what was sent; None when it is stored as it is.
+    """The batch in its stored form where that differs from the sent form; None otherwise.
 
-    compression.type asks for another codec: the records are recompressed, not decoded. LogAppendTime: the header is
-    restamped. A CreateTime topic takes the LogAppendTime mark off. In each case the CRC is computed anew.
+    compression.type asks for another codec: the records are recompressed, not decoded. LogAppendTime: the header gets
+    the new time. A CreateTime topic removes the LogAppendTime mark. In each case the CRC is computed again.
     """
     recompresses = (
         rules.target_codec is not None
@@ -160,7 +166,10 @@ def convert_batch(records: Buffer, header: BatchHeader, rules: BatchRules, now_m
     if recompresses:
         assert rules.target_codec is not None
         attributes = attributes & ~batches.COMPRESSION_MASK | rules.target_codec
-        section = compress(rules.target_codec, open_batch(records)[1], rules.compression_level)
+        opened = open_batch(records)[1]
+        if not batches.can_hold(len(opened), header.record_count, Codec.NONE):
+            raise _too_many_records(len(opened), header.record_count)
+        section = compress(rules.target_codec, opened, rules.compression_level)
         size = batches.HEADER_SIZE + len(section)
         if size > rules.max_size:
             raise _too_large(size, rules.max_size)
@@ -193,6 +202,10 @@ def _too_large(size: int, limit: int) -> ApiError:
 
 def _too_large_for_segment(size: int, limit: int) -> ApiError:
     return ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes does not fit a segment of {limit}")
+
+
+def _too_many_records(section_size: int, count: int) -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, f"{section_size} bytes of records cannot be the {count} that are claimed")
 
 
 def _wrong_count(header: BatchHeader) -> ApiError:

@@ -1,1 +1,1 @@
-"""The cleaner: which segments are cleaned, what becomes of their batches, and the swap."""
+"""The log cleaner: selects segments, filters their batches, swaps the cleaned segments in."""

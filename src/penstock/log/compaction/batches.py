@@ -1,7 +1,7 @@
-"""What becomes of one batch in a cleaning. Pure: batches in, batches out.
+"""The cleaning of one batch. Pure: batches in, batches out.
 
 A batch keeps its first and last offset, its sequences and its producer whatever becomes of its records, so that offsets
-never move and a producer's next batch still follows. A batch of which nothing goes is kept as the bytes it is.
+never move and a producer's next batch still follows. A batch that loses nothing keeps its bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from penstock.protocol.record_spans import RecordSpan, shift_timestamp
 
 
 class LastRecord(NamedTuple):
-    """Where an active producer stands: the last offset of its last batch, or -1 when only a marker of it is left."""
+    """The position of an active producer: the last offset of its last batch, or -1 when only a marker of the batch is
+    left.
+    """
 
     last_offset: int
     producer_epoch: int
@@ -35,14 +37,14 @@ class CleaningRules(NamedTuple):
 
 
 class BatchDecision(NamedTuple):
-    drops_records: bool  # all of them: an aborted transaction's, or a marker that is over
+    drops_records: bool  # all of them: those of an aborted transaction, or an expired marker
     stays_if_empty: bool
     is_finished_marker: bool  # gets a delete horizon, as a tombstone does
 
 
 def decide_batch(header: BatchHeader, is_discardable: bool, is_last: bool, rules: CleaningRules) -> BatchDecision:
-    """`is_discardable`: aborted data, or a marker without a transaction before it. `is_last`: of the cleaned segment,
-    where it must stay to say how far the segment reaches.
+    """`is_discardable`: aborted data, or a marker without a transaction before it. `is_last`: the last batch of the
+    cleaned segment, which must stay to show the end of the segment.
     """
     if header.is_control:
         drops = is_discardable and header.has_delete_horizon and header.base_timestamp <= rules.now_ms
@@ -53,8 +55,8 @@ def decide_batch(header: BatchHeader, is_discardable: bool, is_last: bool, rules
 
 
 def _is_last_of_producer(header: BatchHeader, last_records: Mapping[int, LastRecord]) -> bool:
-    """The batch that carries a live producer's last sequence; its last marker when no batch of it is left, since that
-    carries the epoch.
+    """Whether the batch carries a live producer's last sequence; or the producer's last marker when no batch is left,
+    since the marker carries the epoch.
     """
     last = last_records.get(header.producer_id)
     if last is None:
@@ -65,7 +67,7 @@ def _is_last_of_producer(header: BatchHeader, last_records: Mapping[int, LastRec
 
 
 def map_records(spans: Iterable[RecordSpan], base_offset: int, start_offset: int, offsets: OffsetMap) -> None:
-    """Remember the records from `start_offset` on. Costs 0.2 us for a short key, 0.9 us for one that is digested."""
+    """Remembers the records from `start_offset` on. Costs 0.2 us for a short key, 0.9 us for a digested key."""
     entries = offsets.entries
     for _, _, delta, _, key, _ in spans:
         if key is not None and base_offset + delta >= start_offset:
@@ -75,8 +77,8 @@ def map_records(spans: Iterable[RecordSpan], base_offset: int, start_offset: int
 def retain_records(
     spans: Sequence[RecordSpan], header: BatchHeader, offsets: OffsetMap, now_ms: int
 ) -> list[RecordSpan]:
-    """The records that stay: the last of their key, unless they are tombstones whose time is over; and all that the map
-    does not reach. A record without a key cannot be on a compacted topic unless it was something else before.
+    """The records that stay: the last record of each key, unless it is a tombstone whose time is over; and all records
+    that the map does not reach. A record without a key on a compacted topic must be from a time with another policy.
     """
     keeps_tombstones = not header.has_delete_horizon or now_ms < header.base_timestamp
     entries, latest = offsets.entries, offsets.latest_offset
@@ -117,6 +119,6 @@ def rebuild_batch(header: BatchHeader, data: bytes, kept: Sequence[RecordSpan], 
 
 
 def empty_batch(header: BatchHeader) -> bytes:
-    """Only the header, for the offsets, sequences and epochs in it."""
+    """Keeps only the header, for its offsets, sequences and epochs."""
     attributes = header.attributes & ~(COMPRESSION_MASK | DELETE_HORIZON_FLAG)
     return batches.build(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")

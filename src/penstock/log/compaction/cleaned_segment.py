@@ -1,12 +1,12 @@
-"""The files of a segment that a cleaning writes, and their way into the log.
+"""The files of a segment that a cleaning writes, and their installation in the log.
 
     .cleaned  being written; a start removes them
     .swap     complete and synced; the rename of the `.log`, last of all, makes the replacement final: a start that
               finds it completes it
     no suffix in use
 
-The replaced segments are renamed to .deleted in between, and the `.log` loses its .swap first, so that at every single
-step a start can tell what was meant (swap_files).
+The replaced segments are renamed to .deleted in between, and the `.log` loses its .swap first, so that a start can
+complete or undo the replacement at every step (swap_files).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from penstock.log.storage.indexes import OffsetIndex, TimeIndex
 from penstock.protocol.batch import read_header
 
 _BUFFER_SIZE = 512 * 1024
-# A gigabyte that is synced at once would make every other fsync on the disk wait for it.
+# One sync of a gigabyte would make every other fsync on the disk wait for it.
 _SYNC_INTERVAL = 16 * 1024 * 1024
 
 
 class Replacement(NamedTuple):
-    """A cleaned segment that is ready to take the place of the segments that begin at `replaced`."""
+    """A cleaned segment that is ready to replace the segments that begin at `replaced`."""
 
     directory: str
     base_offset: int
@@ -39,13 +39,13 @@ class Replacement(NamedTuple):
         return f"{self.directory}/{names.segment_file(self.base_offset, suffix)}"
 
     def commit(self, files: Files) -> None:
-        """From .cleaned to .swap, for good once this has returned. In any thread."""
+        """From .cleaned to .swap, for good once this has returned. Any thread may call this."""
         for suffix in (*self.suffixes[1:], names.LOG):
             files.rename(self.path(suffix) + names.CLEANED, self.path(suffix) + names.SWAP)
         files.sync_directory(self.directory)
 
     def install(self, files: Files) -> None:
-        """From .swap to the final names. The replaced segments have left theirs."""
+        """From .swap to the final names. The replaced segments have given up theirs."""
         for suffix in self.suffixes:
             files.rename(self.path(suffix) + names.SWAP, self.path(suffix))
 
@@ -67,7 +67,7 @@ class CleanedSegment:
         self._pending: list[Buffer] = []
         self._pending_size = 0
         self._written = 0
-        files.unlink(self._path(names.LOG))  # a leftover would show through where ours is shorter
+        files.unlink(self._path(names.LOG))  # a leftover would show through where the new file is shorter
         self._file = files.open(self._path(names.LOG), create=True)
 
     def _path(self, suffix: str) -> str:
@@ -78,8 +78,8 @@ class CleanedSegment:
         return self._written + self._pending_size
 
     def append(self, batch: Buffer) -> None:
-        """The indexes are those of `Segment.note_batch`, but that the time of a batch without records is not looked
-        for, and so counts only where there is no other.
+        """The indexes are those of `Segment.note_batch`, except that the time of a batch without records is not
+        searched, and so counts only where there is no other.
         """
         header, position = read_header(batch), self.size
         last_offset = header.last_offset
@@ -125,8 +125,8 @@ class CleanedSegment:
         return Replacement(self._directory, self._base_offset, self._written, tuple(replaced), (names.LOG, *contents))
 
     def discard(self) -> None:
-        """Not needed after all. A replacement that was committed has other names and stays. Before another one is
-        committed this must have succeeded (see `remove_leftovers`).
+        """Discards an unused segment. A committed replacement has other names and stays. This must succeed before the
+        commit of another replacement (see `remove_leftovers`).
         """
         self._file.close()
         for suffix in names.SEGMENT_SUFFIXES:
@@ -134,7 +134,9 @@ class CleanedSegment:
 
 
 def remove_leftovers(files: Files, directory: str) -> None:
-    """What an earlier cleaning could not remove: beside a later .swap it would make a start throw that away."""
+    """Removes files that an earlier cleaning could not remove: beside a later .swap they would make a start discard
+    that.
+    """
     for name in files.list_names(directory):
         if name.endswith(names.CLEANED):
             files.unlink(f"{directory}/{name}")

@@ -1,4 +1,4 @@
-"""Which logs are worth cleaning, how far, and which segments become one. Decides only.
+"""Selects the logs that are worth a cleaning, the end of the cleaning, and the segments to merge. Decides only.
 
 The dirty part of a log begins where the last cleaning ended. It ends at the segment that holds the first of: the last
 stable offset, the beginning of the active segment, a record younger than min.compaction.lag.ms. Whole segments only.
@@ -28,8 +28,8 @@ class LogBounds(NamedTuple):
     log_end_offset: int
     last_stable_offset: int
     active_base_offset: int
-    cleaned_end: int | None  # what the checkpoint says
-    delete_horizon_ms: int | None  # when the first tombstone or marker left by the last cleaning may go
+    cleaned_end: int | None  # the value in the checkpoint
+    delete_horizon_ms: int | None  # when the first tombstone or marker left by the last cleaning may be removed
 
 
 class Dirt(NamedTuple):
@@ -37,7 +37,7 @@ class Dirt(NamedTuple):
     first_uncleanable_offset: int
     clean_bytes: int
     dirty_bytes: int
-    delay_ms: int  # by how much max.compaction.lag.ms is exceeded
+    delay_ms: int  # the excess over max.compaction.lag.ms
     is_horizon_due: bool
 
     @property
@@ -72,7 +72,7 @@ def measure_dirt(sealed: Sequence[SegmentDirt], bounds: LogBounds, settings: Log
 
 
 def decide_first_dirty(bounds: LogBounds) -> int:
-    """The checkpoint, unless the log has been cut at one end or the other so that it makes no sense any more."""
+    """The checkpoint, unless a truncation at either end of the log has made it meaningless."""
     cleaned_end = bounds.cleaned_end
     if cleaned_end is None or not bounds.log_start_offset <= cleaned_end <= bounds.log_end_offset:
         return bounds.log_start_offset
@@ -110,7 +110,7 @@ class SourceSegment(NamedTuple):
 
 
 class SegmentLimits(NamedTuple):
-    """Of a topic's settings, what the shape of a cleaned segment depends on."""
+    """The topic's settings that determine the shape of a cleaned segment."""
 
     segment_bytes: int
     segment_index_bytes: int
@@ -122,7 +122,7 @@ class SegmentLimits(NamedTuple):
 
 
 def group_segments(sources: Sequence[SourceSegment], limits: SegmentLimits) -> list[list[SourceSegment]]:
-    """Neighbours that fit one segment together, by bytes, index and the 32 bits of a relative offset."""
+    """Merges neighbours that fit one segment together, by bytes, index and the 32 bits of a relative offset."""
     groups: list[list[SourceSegment]] = []
     size = index_bytes = 0
     for source in sources:

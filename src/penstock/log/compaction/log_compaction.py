@@ -1,7 +1,7 @@
-"""What the owner of a log does for its compaction: say how dirty the log is, capture what a cleaning reads, put the
-results in place.
+"""The owner's part in the compaction of a log: measures the dirt, captures the inputs of a cleaning, puts the results
+in place.
 
-The cleaning itself runs in another process or thread (`cleaning`) on what was captured here. A log that was truncated
+The cleaning itself runs in another process or thread (`log_cleaner`) on the captured inputs. A log that was truncated
 meanwhile keeps none of its results.
 """
 
@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from penstock.log.compaction.batches import CleaningRules, LastRecord
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits, Cleaning, CleaningOutcome, CleaningRequest
 from penstock.log.compaction.decisions import (
     Dirt,
     LogBounds,
@@ -22,8 +21,9 @@ from penstock.log.compaction.decisions import (
     SourceSegment,
     measure_dirt,
 )
+from penstock.log.compaction.log_cleaner import CleanerLimits, Cleaning, CleaningOutcome, CleaningRequest
 from penstock.log.formats import names
-from penstock.log.reading.log_reader import LogReader
+from penstock.log.log_reads.log_reader import LogReader
 from penstock.log.state.contents import LogContents
 from penstock.log.storage.files import Files
 from penstock.log.storage.segment import Segment
@@ -45,7 +45,7 @@ class LogCompaction:
         self._cleaning_began_at = 0
 
     def note_truncation(self, end_offset: int) -> None:
-        """What was cut off is written anew, and then it is dirty."""
+        """Offsets past the cut are written again, and then they are dirty."""
         if self.cleaned_end is not None:
             self.cleaned_end = min(self.cleaned_end, end_offset)
 
@@ -66,7 +66,7 @@ class LogCompaction:
     # ---- a cleaning
 
     def begin_cleaning(self, dirt: Dirt, now_ms: int, limits: CleanerLimits) -> Cleaning:
-        """`end_cleaning` must follow, whatever becomes of it."""
+        """`end_cleaning` must follow, whatever the outcome."""
         contents = self._contents
         contents.availability.check_online()
         with contents.availability.storage_errors("preparing its compaction"):
@@ -96,12 +96,12 @@ class LogCompaction:
 
     @property
     def was_cut(self) -> bool:
-        """Since the cleaning began."""
+        """Whether the log was truncated since the cleaning began."""
         return self._contents.truncation_count != self._cleaning_began_at
 
     def can_replace(self, replacement: Replacement) -> bool:
-        """Whether the log is still as it was when the cleaning began. Before `Replacement.commit`: afterwards the next
-        start would complete it.
+        """Whether the log is unchanged since the cleaning began. Call this before `Replacement.commit`: afterwards the
+        next start would complete the replacement.
         """
         contents = self._contents
         bases = [segment.base_offset for segment in contents.segments if not segment.is_active]
@@ -112,7 +112,7 @@ class LogCompaction:
         )
 
     def replace_segments(self, replacement: Replacement, now_ms: int) -> None:
-        """A committed replacement takes its place in one turn. Slices of the old segments stay readable."""
+        """Puts a committed replacement in place in one turn. Slices of the old segments stay readable."""
         contents = self._contents
         contents.availability.check_online()
         segments = contents.segments
@@ -132,7 +132,7 @@ class LogCompaction:
                 now_ms,
                 replacement.size,
             )
-            fresh.unchecked_end = 0  # every batch of it was checked on the way
+            fresh.unchecked_end = 0  # the cleaning has checked every batch of it
             segments.replace_all(sorted([*rest, fresh], key=lambda segment: segment.base_offset))
             contents.aborted.forget(replacement.replaced)
             if names.TRANSACTION_INDEX in replacement.suffixes:
@@ -151,7 +151,7 @@ class LogCompaction:
         )
 
     def end_cleaning(self, outcome: CleaningOutcome | None) -> None:
-        """With the outcome when the cleaning is complete: the log is clean up to its end."""
+        """Call with the outcome when the cleaning is complete: the log is clean up to its end."""
         self.is_cleaning = False
         if outcome is not None and not self.was_cut:
             self.cleaned_end = outcome.end_offset
@@ -187,11 +187,11 @@ def _size_of(files: Files, path: str) -> int:
     try:
         return files.size(path)
     except FileNotFoundError:
-        return 0  # an index that was lost is made again when somebody reads
+        return 0  # the next reader rebuilds a lost index
 
 
 def clean_log(compaction: LogCompaction, now_ms: int, limits: CleanerLimits | None = None) -> Cleaning:
-    """A whole cleaning at once, for callers that may block; however dirty the log is."""
+    """Runs a whole cleaning at once, for callers that may block; however dirty the log is."""
     cleaning = compaction.begin_cleaning(compaction.measure_dirt(now_ms), now_ms, limits or CleanerLimits())
     finished = None
     try:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 
 DIGEST_SIZE = 16
-# What an entry takes at most, dict growth included: 64 bytes of key, 32 of offset, up to 96 of table. Measured with
+# The maximum size of an entry, dict growth included: 64 bytes of key, 32 of offset, up to 96 of table. Measured with
 # tracemalloc: 121 to 189.
 ENTRY_BYTES = 192
 _SURVIVORS_PER_STEP = 4096  # under half a millisecond
@@ -23,7 +23,7 @@ class OffsetMap:
     def __init__(self, capacity: int, latest_offset: int) -> None:
         self.capacity = capacity
         self.entries: dict[bytes, int] = {}
-        self.latest_offset = latest_offset  # up to here, every record is reflected in the map
+        self.latest_offset = latest_offset  # the map has every record up to this offset
 
     @classmethod
     def within(cls, memory: int, load_factor: float, latest_offset: int) -> OffsetMap:
@@ -31,7 +31,7 @@ class OffsetMap:
 
     @property
     def is_full(self) -> bool:
-        """Looked at between batches, so it may be exceeded by one batch: a map too small for a batch still gets on."""
+        """Checked between batches, so one batch may exceed it: a map too small for a batch still makes progress."""
         return len(self.entries) >= self.capacity
 
     @property
@@ -47,18 +47,18 @@ class OffsetMap:
 
 
 class Survivors:
-    """Which offsets the map still points to, so that a batch without any need not be opened a second time. That is
-    most of them where keys are rewritten often, and opening one costs 1.2 us for each of its records.
+    """The offsets that the map still points to, so that a batch without any of them need not be opened a second time.
+    That is most batches where keys are rewritten often, and to open one costs 1.2 us for each of its records.
     """
 
     __slots__ = ("_first_offset", "_marks")
 
     def __init__(self, first_offset: int) -> None:
-        self._first_offset = first_offset  # from here on every record is reflected in the map
+        self._first_offset = first_offset  # the map has every record from this offset on
         self._marks = bytearray()
 
     def gather(self, offsets: OffsetMap, memory: int) -> Iterator[None]:
-        """In small steps, as far as the memory reaches: a byte for each offset."""
+        """Gathers in small steps, as far as the memory reaches: a byte for each offset."""
         first = self._first_offset
         marks = bytearray(min(max(offsets.latest_offset + 1 - first, 0), memory))
         size = len(marks)

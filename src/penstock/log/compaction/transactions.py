@@ -1,7 +1,8 @@
-"""What compaction may do with the batches of transactions. Knows batches in the order of their offsets.
+"""The rules of compaction for batches of transactions. Takes batches in the order of their offsets.
 
-Records of an aborted transaction go at once. A marker stays as long as a batch of its transaction is met before it: a
-reader that finds the one must find the other. After that it goes with its delete horizon, like a tombstone.
+Records of an aborted transaction are removed at once. A marker stays as long as the cleaning meets a batch of its
+transaction before it: a reader that finds the batch must find the marker. After that the marker is removed at its
+delete horizon, like a tombstone.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ class TransactionFilter:
     """One pass over a log. `retained` collects the index entries that the cleaned segment still needs."""
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        self._pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)  # the next one last
+        # In reverse: the next one is last.
+        self._pending = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
         self._ongoing_aborted: dict[int, AbortedTransaction] = {}
         self._seen: set[int] = set()  # producers whose aborted transaction had a batch
         self._ongoing_committed: set[int] = set()
         self.retained: list[AbortedTransaction] = []
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """For a data batch: whether its records were taken back."""
+        """Whether the records of a data batch were aborted."""
         if not header.is_transactional:
             return False
         self._begin(header.last_offset)
@@ -35,7 +37,7 @@ class TransactionFilter:
         return False
 
     def is_marker_over(self, header: BatchHeader, marker: EndMarker | None, is_empty: bool) -> bool:
-        """For a control batch: whether nothing of its transaction remains before it. An empty one was cleaned
+        """Whether nothing of a control batch's transaction remains before it. An empty control batch was cleaned
         already.
         """
         self._begin(header.last_offset)

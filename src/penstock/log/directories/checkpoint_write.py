@@ -1,24 +1,30 @@
-"""The checkpoint files of the data directories: offsets taken on the owner's thread, encoded and written in any.
+"""The checkpoint files of the data directories: the owner's thread takes the offsets, any thread encodes and writes.
 
-With 10,000 partitions taking the offsets needs 40 ms, so `CheckpointCapture` takes them a few logs at a time. The four
-offsets of one log are taken together; two logs may be seen at different moments, which the files never promised.
+With 10,000 partitions the capture of the offsets needs 40 ms, so `CheckpointCapture` takes them a few logs at a time.
+The four offsets of one log are taken together; two logs may be captured at different moments: the files promise no
+more.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.core.types import TopicPartition
+from penstock.log.directories.namesakes import Mark
 from penstock.log.formats import names
 from penstock.log.formats.checkpoints import encode_offsets
 from penstock.log.partition_log import PartitionLog
 from penstock.log.storage.files import Files
 
+logger = logging.getLogger(__name__)
+
 
 def _log_start_offset(log: PartitionLog) -> int | None:
-    """Only where the file names do not say it already."""
+    """Only where the file names do not show it."""
     return log.log_start_offset if log.log_start_offset > log.segments.first.base_offset else None
 
 
@@ -31,8 +37,8 @@ _CHECKPOINTS: tuple[tuple[str, Callable[[PartitionLog], int | None]], ...] = (
 
 
 class Standby:
-    """A directory beside the one that a log is in, from which the next start may have to load the log: the copy that is
-    about to take the log's place, and then the directory that the log has left. Checkpoint files speak of it as well.
+    """A second directory of a log, from which the next start may have to load the log: the copy that is about to take
+    the log's place, and then the directory that the log has left. Checkpoint files have entries for it as well.
     """
 
     __slots__ = ("directory", "is_left", "is_written", "log", "recovery_point")
@@ -42,7 +48,7 @@ class Standby:
         self.directory = directory  # the data directory
         self.recovery_point = recovery_point
         self.is_left = is_left
-        self.is_written = False  # a checkpoint that speaks of it is durable; set in the thread that writes
+        self.is_written = False  # a checkpoint with its entry is durable; set in the writing thread
 
     def row(self) -> _Row:
         log = self.log
@@ -65,8 +71,8 @@ class CheckpointCapture:
         self.rows.append(_Row(log, log.directory.parent, tuple(offset_of(log) for _, offset_of in _CHECKPOINTS)))
 
     def drop_stale(self, logs: Mapping[TopicPartition, PartitionLog]) -> None:
-        """Without logs that were deleted since they were added: a new log of the same name must not be taken for one
-        that is durable so far. What is durable of a log that has changed its directory since is taken again.
+        """Drops logs that were deleted since their capture: a new log of the same name must not pass for durable up to
+        there. Captures the recovery point of a log again that has changed its directory since.
         """
         rows, self.rows = self.rows, []
         for row in rows:
@@ -85,11 +91,22 @@ class CheckpointContent(NamedTuple):
 
 
 class CheckpointWrite:
-    """Like `Flush`: each file costs an fsync, which the event loop must not wait for. What fails is kept in `failures`
-    for the owner, who looks at it before the next write, and does not stop the other directories.
+    """Like `Flush`: each file costs an fsync, for which the event loop must not wait. `failures` keeps the errors for
+    the owner, who checks them before the next write; an error does not stop the other directories.
     """
 
-    __slots__ = ("_files", "_is_encoded", "_metadata_number", "_rows", "_standbys", "_written", "contents", "failures")
+    __slots__ = (
+        "_files",
+        "_is_encoded",
+        "_metadata_number",
+        "_rows",
+        "_standbys",
+        "_written",
+        "contents",
+        "failures",
+        "marks",
+        "removed_marks",
+    )
 
     def __init__(
         self,
@@ -98,9 +115,10 @@ class CheckpointWrite:
         written: dict[Path, dict[str, bytes]],
         standbys: Sequence[Standby] = (),
         metadata_number: int = 0,
+        marks: Sequence[Mark] = (),
     ) -> None:
-        """`written`: of each data directory that is online, what its files hold as far as is known. `metadata_number`
-        is noted beside; 0 is not.
+        """`written`: the last known contents of the files in each online data directory. `metadata_number` is noted
+        beside them; 0 is not. `marks` are removed once the files are written.
         """
         self._files = files
         self._metadata_number = metadata_number
@@ -108,8 +126,10 @@ class CheckpointWrite:
         self._rows = [*capture.rows, *(standby.row() for standby in standbys)]
         self._written = written
         self._is_encoded = False
-        self.contents: list[CheckpointContent] = []  # the files that no longer say what is true, after `encode`
+        self.contents: list[CheckpointContent] = []  # the files that are out of date, after `encode`
         self.failures: dict[Path, OSError] = {}
+        self.marks = marks
+        self.removed_marks: list[Mark] = []
 
     def encode(self) -> list[CheckpointContent]:
         if not self._is_encoded:
@@ -143,3 +163,16 @@ class CheckpointWrite:
                 self.failures[directory] = error
         for standby in self._standbys:
             standby.is_written |= standby.directory not in self.failures
+        for mark in self.marks:
+            if mark.directory in self._written and mark.directory not in self.failures:
+                self._remove_mark(mark)
+
+    def _remove_mark(self, mark: Mark) -> None:
+        try:
+            self._files.unlink(mark.path)
+            self._files.sync_directory(os.path.dirname(mark.path))  # otherwise a power cut could bring it back
+        except OSError as error:
+            # While the mark exists, recovery reads all of the log.
+            logger.warning("cannot remove %s for now: %s", mark.path, error)
+        else:
+            self.removed_marks.append(mark)

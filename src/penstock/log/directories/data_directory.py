@@ -1,4 +1,4 @@
-"""One data directory: whose it is, who holds it, and what its checkpoint files say."""
+"""One data directory: its owner, its lock, and the contents of its checkpoint files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogDirectoryError(Exception):
-    """A data directory cannot be used, and starting without it would be wrong: the operator must act."""
+    """A data directory is unusable, and a start without it would be wrong: the operator must act."""
 
 
 class DataDirectory:
@@ -30,18 +30,20 @@ class DataDirectory:
         self.files = files
         self.identity = identity
         self.was_clean = was_clean
-        self.is_new = False  # nobody's until now
+        self.is_new = False  # without an owner until now
         self._lock = lock
         self._written: dict[str, bytes] = {}
         self.recovery_points = self._read_checkpoint(names.RECOVERY_POINTS)
         self.log_start_offsets = self._read_checkpoint(names.LOG_START_OFFSETS)
         self.high_watermarks = self._read_checkpoint(names.HIGH_WATERMARKS)
         self.cleaned_ends = self._read_checkpoint(names.CLEANER_OFFSETS)
+        tables = (self.recovery_points, self.log_start_offsets, self.high_watermarks, self.cleaned_ends)
+        self.names_in_files = frozenset[TopicPartition]().union(*tables)  # as the start found them
 
     @classmethod
     def open(cls, path: Path, node_id: int, cluster_id: str, files: Files) -> DataDirectory:
-        """Take the lock and the clean-shutdown mark. OSError when the disk fails, LogDirectoryError when it is not
-        ours.
+        """Takes the lock and the clean-shutdown mark. OSError when the disk fails, LogDirectoryError when the directory
+        has another owner.
         """
         files.make_directories(path)
         try:
@@ -54,7 +56,8 @@ class DataDirectory:
             is_new = not files.exists(path / names.META_PROPERTIES)
             identity = _identify(path, node_id, cluster_id, files)
             was_clean = files.exists(path / names.CLEAN_SHUTDOWN)
-            # Gone before anything else happens: if this start crashes half-way, the next one must not trust it.
+            # The mark is removed before any other step: if this start crashes half-way, the next start must not trust
+            # it.
             if was_clean:
                 files.unlink(path / names.CLEAN_SHUTDOWN)
                 files.sync_directory(path)  # or a power failure could bring it back
@@ -80,28 +83,28 @@ class DataDirectory:
 
     @property
     def written_checkpoints(self) -> dict[str, bytes]:
-        """What the checkpoint files hold, as far as is known."""
+        """The last known contents of the checkpoint files."""
         return dict(self._written)
 
     def note_checkpoint(self, name: str, content: bytes) -> None:
         self._written[name] = content
 
     def forget_checkpoints(self) -> None:
-        """Writing them failed: nobody knows what the files say now, so all are written next time."""
+        """Their write failed: the files' contents are unknown now, so all are written next time."""
         self._written.clear()
 
     def read_restoration(self) -> str:
-        """What `note_restoration` has written; nothing where it never did."""
+        """The id that `note_restoration` has written; empty without one."""
         try:
             return self.files.read_file(self.path / names.RESTORATION).decode("utf-8", "replace").strip()
-        except OSError:  # where it cannot be read, it does not count as noted
+        except OSError:  # an unreadable note does not count
             return ""
 
     def note_restoration(self, restoration_id: str) -> None:
         self.files.write_atomically(self.path / names.RESTORATION, f"{restoration_id}\n".encode())
 
     def read_metadata_number(self) -> int:
-        """What the checkpoints have noted of the metadata; 0 where nothing can be read."""
+        """The number of the metadata in the checkpoints; 0 where nothing is readable."""
         try:
             return int(self.files.read_file(self.path / names.METADATA_NUMBER))
         except (OSError, ValueError):
@@ -111,8 +114,8 @@ class DataDirectory:
         self.files.write_file(self.path / names.CLEAN_SHUTDOWN, encode_clean_shutdown(broker_epoch), sync=True)
 
     def give_back(self) -> None:
-        """For a broker that does not start. A directory that was nobody's is nobody's again: whoever mistyped an id may
-        correct it.
+        """For a broker that does not start. A directory without an owner has none again: the operator may correct a
+        mistyped id.
         """
         if not self.is_new:
             return
@@ -127,7 +130,7 @@ class DataDirectory:
 
 
 def _identify(path: Path, node_id: int, cluster_id: str, files: Files) -> DirectoryIdentity:
-    """Whose directory this is: ours by its meta.properties, or ours from now on."""
+    """The owner of the directory: this broker by its meta.properties, or this broker from now on."""
     properties = path / names.META_PROPERTIES
     try:
         identity = decode_meta_properties(files.read_file(properties))

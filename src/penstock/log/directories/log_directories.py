@@ -7,7 +7,7 @@ goes offline with its partitions, and the others go on.
 from __future__ import annotations
 
 import logging
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -15,22 +15,23 @@ from penstock.core.clock import Clock
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
 from penstock.log.directories.checkpoint_write import CheckpointCapture, CheckpointWrite, Standby
-from penstock.log.directories.closing import close_cleanly
+from penstock.log.directories.clean_close import close_cleanly
 from penstock.log.directories.data_directory import DataDirectory, LogDirectoryError
-from penstock.log.directories.doubles import Verdict, choose_log, make_future, settle_marks
-from penstock.log.directories.log_loading import load_partition_log, request_log
+from penstock.log.directories.duplicate_directories import DuplicateVerdict, choose_log, make_future, settle_marks
+from penstock.log.directories.log_loading import list_entries, load_partition_log, request_log
+from penstock.log.directories.namesakes import Named, Namesakes
 from penstock.log.directories.partition_directories import (
     DirectoryCreation,
     DirectoryRemoval,
     DirectoryRenames,
+    Made,
     NewPartition,
     Retired,
 )
 from penstock.log.directories.progress import with_progress
-from penstock.log.formats import names
 from penstock.log.formats.metadata_files import UNKNOWN_BROKER_EPOCH
 from penstock.log.partition_log import PartitionLog
-from penstock.log.recovery.loading import create_log
+from penstock.log.recovery.log_loader import create_log
 from penstock.log.storage.files import NOT_BROKEN, Files
 from penstock.log.storage.open_files import MAX_OPEN_FILES, OpenResources
 from penstock.log.upkeep.delayed_deletes import DelayedDeletes
@@ -49,16 +50,17 @@ class LogDirectories:
         self._clock = clock
         self._resources = resources
         self.delayed_deletes = DelayedDeletes(resources.files)
-        self.log_counts: Counter[Path] = Counter()  # by data directory, with copies that are made
-        self._made: dict[TopicPartition, Path] = {}  # directories of partitions that are about to be created
+        self.log_counts: Counter[Path] = Counter()  # by data directory, with unfinished copies
+        self._made: dict[TopicPartition, Made] = {}  # directories of partitions that are about to be created
         self._refused: dict[TopicPartition, str] = {}  # partitions that no data directory could take
-        self.preferred: dict[TopicPartition, Path] = {}  # where partitions are to be made that are not there yet
+        self.preferred: dict[TopicPartition, Path] = {}  # the directories for partitions that do not exist yet
         self.futures: dict[Path, TopicPartition] = {}  # unfinished copies that the start has found
-        self.standbys: dict[TopicPartition, Standby] = {}  # of logs that change their directory
-        self.metadata_number = 0  # how far the log of the metadata has come; noted with the checkpoints
-        self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with the time of its deletion
+        self.standbys: dict[TopicPartition, Standby] = {}  # for logs that change their directory
+        self.metadata_number = 0  # the position of the metadata log; noted with the checkpoints
+        self._retired: deque[tuple[PartitionLog, int | None]] = deque()  # each with its time of deletion
         self._checkpoint_write: CheckpointWrite | None = None
-        self._undecided: set[Path] = set()  # data directories with logs that only a later start can choose from
+        self._namesakes = Namesakes()
+        self._undecided: set[Path] = set()  # data directories with logs between which only a later start can choose
 
     @classmethod
     def open(
@@ -72,7 +74,7 @@ class LogDirectories:
         files: Files,
         max_open_files: int = MAX_OPEN_FILES,
     ) -> LogDirectories:
-        """LogDirectoryError when a directory is somebody else's, or none can be used."""
+        """LogDirectoryError when a directory has another owner, or none is usable."""
         opened = cls(clock, OpenResources(files, max_open_files))
         try:
             for path in dict.fromkeys(Path(path).absolute() for path in paths):
@@ -93,34 +95,29 @@ class LogDirectories:
         return opened
 
     def _load_directory(self, directory: DataDirectory, settings_for: Callable[[str], LogSettings]) -> None:
-        files = self._resources.files
-        for name in with_progress("logs are loaded", files.list_directories(directory.path), self._clock.monotonic_ms):
-            path = f"{directory.path}/{name}"
-            if name.endswith(names.DELETE_DIRECTORY):
-                self.delayed_deletes.add(path, 0)
-                continue
-            future = names.parse_future_directory(name)
-            if future is not None:
-                self.futures[Path(path)] = future
-                continue
-            topic_partition = names.parse_partition_directory(name)
-            if topic_partition is None:
-                logger.warning("ignoring %s: it is not the log of a partition", path)
-                continue
+        partitions, futures, deleted = list_entries(directory, self._resources.files)
+        self.futures |= futures
+        for path in deleted:
+            self.delayed_deletes.add(path, 0)
+        for topic_partition in with_progress("logs are loaded", partitions, self._clock.monotonic_ms):
             settings = settings_for(topic_partition.topic)
             request = request_log(directory, topic_partition, settings, self._resources, self._clock.now_ms())
-            self._add(load_partition_log(directory, request, self.delayed_deletes))
+            loaded = load_partition_log(directory, request, self.delayed_deletes)
+            self._namesakes.add(loaded.log, loaded.marks)
+            self._add(loaded.log)
+        gone = directory.names_in_files.difference(partitions)
+        self._namesakes.note_gone(Named(directory.path, topic_partition) for topic_partition in gone)
 
     def _add(self, log: PartitionLog) -> None:
-        """At a start there may be another log of the partition: then one of the two goes."""
+        """At a start there may be another log of the partition: then one of the two is removed."""
         self.log_counts[log.directory.parent] += 1
         other = self.logs.get(log.topic_partition)
         if other is not None:
             log, dropped, verdict = choose_log(self._resources.files, other, log)
-            if verdict is Verdict.UNKNOWN:
+            if verdict is DuplicateVerdict.UNKNOWN:
                 dropped.close(clean=False)
                 self._undecided |= {log.directory.parent, dropped.directory.parent}
-            elif verdict is Verdict.UNDONE:
+            elif verdict is DuplicateVerdict.UNDONE:
                 self.log_counts[dropped.directory.parent] -= 1
                 self.futures[make_future(self._resources.files, dropped)] = log.topic_partition
             else:
@@ -131,7 +128,7 @@ class LogDirectories:
     # ---- create and delete
 
     def prepare_creation(self, partitions: Iterable[NewPartition]) -> DirectoryCreation | None:
-        """What another thread may make, each where the most room is; None when nothing is to be made.
+        """The directories for another thread to make, each where the most room is; None when nothing is to be made.
         `settle_creation` must follow, and then `create`.
         """
         counts = {path: self.log_counts[path] for path in self.directories if path not in self.offline}
@@ -142,7 +139,8 @@ class LogDirectories:
             for each in wanted
             if each.topic_partition in self.preferred
         }
-        return DirectoryCreation(self._resources.files, wanted, counts, preferred) if wanted else None
+        namesakes = self._namesakes.among(counts, (each.topic_partition for each in wanted))
+        return DirectoryCreation(self._resources.files, wanted, counts, preferred, namesakes) if wanted else None
 
     def settle_creation(self, creation: DirectoryCreation) -> None:
         for failure in creation.failures:
@@ -156,7 +154,7 @@ class LogDirectories:
         """An empty log, in a directory made before or now. ApiError KAFKA_STORAGE_ERROR when no directory takes it."""
         if topic_partition in self.logs:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"the log of {topic_partition} exists already")
-        self._rename_retired()  # there are some only when one image deletes a topic and makes it anew
+        self._rename_retired()  # there are some only when one image deletes a topic and recreates it
         if topic_partition not in self._refused:
             creation = self.prepare_creation([NewPartition.of(topic_partition, topic_id, settings)])
             if creation is not None:
@@ -165,31 +163,35 @@ class LogDirectories:
         reason = self._refused.pop(topic_partition, None)
         if reason is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
-        path = self._made.pop(topic_partition)
+        path, marks = self._made.pop(topic_partition)
         now_ms = self._clock.now_ms()
         request = request_log(self.directories[path], topic_partition, settings, self._resources, now_ms)
         request = request._replace(recovery_point=0, log_start_offset=0, high_watermark=0)
         log = PartitionLog(create_log(request, topic_id), self.delayed_deletes, request.now_ms)
+        self._namesakes.add(log, marks)
         self._add(log)
         if path in self.offline:  # since the directory of the partition was made
             log.go_offline(f"its data directory is offline: {self.offline[path]}")
         return log
 
     def drop(self, logs: Iterable[PartitionLog]) -> DirectoryRemoval:
-        """What another thread may remove at once: logs that were created and that nobody has used."""
+        """The logs for another thread to remove at once: created and never used."""
         dropped = list(logs)
         for log in dropped:
             del self.logs[log.topic_partition]
             log.availability.mark_removed()
             log.close(clean=False)
             self.log_counts[log.directory.parent] -= 1
+            self._namesakes.forget(log)
+            self._namesakes.note_gone([Named(log.directory.parent, log.topic_partition)])
         return DirectoryRemoval(self._resources.files, [log.directory for log in dropped])
 
     def retire(self, topic_partition: TopicPartition, now_ms: int | None) -> None:
-        """No longer served; slices under way stay readable. The name is in use until `prepare_renames` was run and
-        settled. The files go after file.delete.delay.ms, or stay, as `-stray`, where there is no time.
+        """The log is no longer served; open slices stay readable. The name is in use until `prepare_renames` was run
+        and settled. The files are removed after file.delete.delay.ms, or stay, as `-stray`, where there is no time.
 
-        Costs 1 us: a topic with thousands of partitions goes in one turn of the loop. `prepare_renames` does the rest.
+        Costs 1 us: a topic with thousands of partitions is retired in one turn of the loop. `prepare_renames` does the
+        rest.
         """
         log = self.logs.pop(topic_partition, None)
         if log is not None:
@@ -197,8 +199,8 @@ class LogDirectories:
             self._retired.append((log, now_ms))
 
     def prepare_renames(self, limit: int | None = None) -> DirectoryRenames | None:
-        """What another thread may rename, so that the names of deleted partitions may be used again: all, or at most
-        `limit`. None when nothing is left.
+        """The directories for another thread to rename, so that the names of deleted partitions may be used again: all,
+        or at most `limit`. None when nothing is left.
         """
         count = len(self._retired) if limit is None else min(limit, len(self._retired))
         retired = [each for _ in range(count) for each in self._let_go(*self._retired.popleft())]
@@ -206,6 +208,7 @@ class LogDirectories:
 
     def _let_go(self, log: PartitionLog, now_ms: int | None) -> list[Retired]:
         log.close(clean=False)
+        self._namesakes.forget(log)
         directories = [log.directory]
         standby = self.standbys.get(log.topic_partition)
         if standby is not None and standby.log is log and standby.is_left:
@@ -218,11 +221,12 @@ class LogDirectories:
     def settle_renames(self, renames: DirectoryRenames) -> None:
         for path, reason in renames.failures.items():
             self.take_directory_offline(path, reason)
+        self._namesakes.note_gone(each.named for each in renames.renamed)
         for target, due_ms in ((each.target, each.due_ms) for each in renames.renamed if each.due_ms is not None):
             self.delayed_deletes.add(str(target), due_ms)
 
     def delete(self, topic_partitions: Iterable[TopicPartition], now_ms: int | None) -> None:
-        """All of it at once, for callers that may block. Each data directory is synced once."""
+        """Deletes all of it at once, for callers that may block. Each data directory is synced once."""
         for topic_partition in topic_partitions:
             self.retire(topic_partition, now_ms)
         self._rename_retired()
@@ -236,42 +240,46 @@ class LogDirectories:
     # ---- upkeep
 
     def begin_checkpoints(self, capture: CheckpointCapture) -> CheckpointWrite:
-        """What another thread may encode and write, from offsets that were captured a few logs at a time."""
+        """The checkpoints for another thread to encode and write, from offsets captured a few logs at a time."""
         self._settle_checkpoints()
         capture.drop_stale(self.logs)
         online = {path: each for path, each in self.directories.items() if path not in self.offline}
         written = {path: each.written_checkpoints for path, each in online.items()}
         standbys = [each for each in self.standbys.values() if self.logs.get(each.log.topic_partition) is each.log]
+        marks = self._namesakes.begin(row.log for row in capture.rows)
         self._checkpoint_write = CheckpointWrite(
-            self._resources.files, capture, written, standbys, self.metadata_number
+            self._resources.files, capture, written, standbys, self.metadata_number, marks
         )
         return self._checkpoint_write
 
     def prepare_checkpoints(self) -> CheckpointWrite | None:
-        """All of it encoded, for callers that may block; None when the files on disk are right already and nobody waits
+        """All of it encoded, for callers that may block; None when the files on disk are up to date and no caller waits
         for them.
         """
         capture = CheckpointCapture()
         for log in self.logs.values():
             capture.add(log)
         write = self.begin_checkpoints(capture)
-        return write if write.encode() or self.standbys else None
+        return write if write.encode() or write.marks or self.standbys else None
 
-    def write_checkpoints(self) -> None:
-        """Both steps in one, for callers that may block."""
+    def write_checkpoints(self) -> set[Path]:
+        """Both steps in one, for callers that may block. Returns the directories whose files may be out of date."""
         write = self.prepare_checkpoints()
-        if write is not None:
-            write.run()
-            self._settle_checkpoints()
+        if write is None:
+            return set()
+        write.run()
+        self._settle_checkpoints()
+        return set(write.failures)
 
     def _settle_checkpoints(self) -> None:
-        """Deal with what went wrong in the last write. A full disk, or a process without descriptors, costs time in
-        the next recovery and is tried again; a directory that cannot be written for another reason goes offline, and
-        the others go on.
+        """Handles the errors of the last write. A full disk, or a process without descriptors, costs time in the next
+        recovery and is tried again; a directory that is unwritable for another reason goes offline, and the others go
+        on.
         """
         write, self._checkpoint_write = self._checkpoint_write, None
         if write is None:
             return
+        self._namesakes.settle(write.failures, write.removed_marks)
         for path, name, content in write.contents:
             self.directories[path].note_checkpoint(name, content)
         for path, error in write.failures.items():
@@ -281,17 +289,11 @@ class LogDirectories:
             else:
                 self.take_directory_offline(path, f"writing its checkpoints failed: {error}")
 
-    def _logs_by_directory(self) -> dict[Path, list[PartitionLog]]:
-        grouped: dict[Path, list[PartitionLog]] = {path: [] for path in self.directories}
-        for log in self.logs.values():
-            grouped[log.directory.parent].append(log)
-        return grouped
-
     # ---- going offline
 
     @property
     def offline_logs(self) -> dict[TopicPartition, str]:
-        """For the metric and for whoever asks why."""
+        """The offline logs with the reasons, for the metric and other callers."""
         return {
             topic_partition: reason
             for topic_partition, log in self.logs.items()
@@ -310,10 +312,10 @@ class LogDirectories:
     # ---- close
 
     def close(self, clean: bool = True, threads_per_directory: int = 1, epoch: int = UNKNOWN_BROKER_EPOCH) -> None:
-        """Everything durable, checkpoints written, and the mark of a clean shutdown where all of it succeeded."""
+        """Makes all durable, writes checkpoints, and the mark of a clean shutdown where all of it succeeded."""
         unsettled = self._close_logs(clean, threads_per_directory) | self._undecided
         if clean:
-            self.write_checkpoints()
+            unsettled |= self.write_checkpoints()  # after a clean shutdown a start believes the files
         for path, directory in self.directories.items():
             if clean and path not in unsettled and path not in self.offline:
                 try:
@@ -325,16 +327,16 @@ class LogDirectories:
         self.directories = {}
 
     def _close_logs(self, clean: bool, threads_per_directory: int) -> set[Path]:
-        """The data directories where a log could not be closed as `clean` says."""
+        """Returns the data directories where a log was not closed as `clean` demands."""
         if not clean:
             for log in self.logs.values():
                 log.close(clean=False)
             return set()
-        by_directory = {path: logs for path, logs in self._logs_by_directory().items() if logs}
+        by_directory: defaultdict[Path, list[PartitionLog]] = defaultdict(list)
+        for log in self.logs.values():
+            by_directory[log.directory.parent].append(log)
         unsettled = close_cleanly(by_directory, threads_per_directory, self._clock.monotonic_ms)
-        for path in by_directory:
-            if path in self.offline:
-                continue
+        for path in [each for each in by_directory if each not in self.offline]:
             try:
                 self._resources.files.sync_directory(path)
             except OSError as error:

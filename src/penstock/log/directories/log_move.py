@@ -1,19 +1,20 @@
-"""The way of one log from one data directory of a broker to another, while it serves.
+"""Moves one log from one data directory of a broker to another while it serves.
 
-`LogMove.steps` is the whole of it: what it yields is run in any thread (`Step`), or is to be waited for (`Pause`). It
-goes on on the owner's thread. The order of things, and what a crash in between leaves:
+`LogMove.steps` is the whole move: it yields work for any thread (`CopyStep`), or a wait (`Pause`). It continues on the
+owner's thread. The order of the steps, and the state after a crash in between:
 
-1. A copy is filled in `<topic>-<partition>.<unique id>-future` of the new data directory, and follows the log
-   (`copying.log_copy`). After a crash the log is where it was. The next start removes the copy and begins anew.
-2. When the copy is nearly complete it is made durable, and a checkpoint of its data directory speaks of it: recovery
+1. A copy grows in `<topic>-<partition>.<unique id>-future` of the new data directory, and follows the log
+   (`replica_copies.log_copy`). After a crash the log is in its old place. The next start removes the copy and begins
+   again.
+2. When the copy is nearly complete it is made durable, and a checkpoint of its data directory has its entry: recovery
    point, log start, high watermark and cleaner offset count from the first start in the new place.
-3. In one turn of the loop the last bytes are copied, the copy's directory gets the plain name, and the log goes on
-   there. Both directories have the plain name now. After a crash, `penstock.moved` in the new one and the ends of the
-   two logs say which of them counts (`doubles`).
-4. The log is flushed in its new place. Then the old directory is renamed for deletion, and the mark goes.
+3. In one turn of the loop the last bytes are copied, the copy's directory gets the plain name, and the log continues
+   there. Both directories have the plain name now. After a crash, `penstock.moved` in the new directory and the ends of
+   the two logs decide between them (`duplicate_directories`).
+4. The log is flushed in its new place. Then the old directory is renamed for deletion, and the mark is removed.
 
-A log that is deleted meanwhile takes copy and old directory with it. A disk that fails before the third point ends the
-move, and the log stays where it is.
+A log that is deleted meanwhile takes copy and old directory with it. A disk that fails before the third step ends the
+move, and the log stays in its place.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from penstock.core.types import TopicPartition
-from penstock.log.copying.log_copy import LogCopy
-from penstock.log.copying.steps import Copying, Failure, Step
 from penstock.log.directories.checkpoint_write import Standby
-from penstock.log.directories.doubles import remove_mark, write_final_mark
+from penstock.log.directories.duplicate_directories import remove_mark, write_final_mark
 from penstock.log.directories.log_directories import LogDirectories
 from penstock.log.directories.partition_directories import DirectoryRenames, Retired
 from penstock.log.formats import names
 from penstock.log.partition_log import PartitionLog
+from penstock.log.replica_copies.log_copy import LogCopy
+from penstock.log.replica_copies.steps import Copying, CopyStep, Failure
 from penstock.log.storage.files import Files
 from penstock.log.upkeep.flush import Flush
 from penstock.protocol.errors import ApiError
 
 logger = logging.getLogger(__name__)
 
-# Copied in one step: some milliseconds of a thread.
+# The bytes of one step: some milliseconds of a thread.
 STEP_BYTES = 4 * 1024 * 1024
-# Copied in the turn of the loop in which the log changes its directory: about 0.2 ms.
+# The bytes copied in the turn of the loop in which the log changes its directory: about 0.2 ms.
 _TAIL_BYTES = 256 * 1024
 
 
@@ -56,7 +57,7 @@ class Ending(enum.Enum):
     LEFT = "is left to the next start"
 
 
-class _Given(Step):
+class _Given(CopyStep):
     """A part of another piece of work, as a step."""
 
     def __init__(self, files: Files, work: Callable[[], object]) -> None:
@@ -67,8 +68,8 @@ class _Given(Step):
         self._work()
 
 
-class _Failed(Step):
-    """Nothing to do but to end the move."""
+class _Failed(CopyStep):
+    """Ends the move."""
 
     def __init__(self, files: Files, reason: str) -> None:
         super().__init__(files)
@@ -79,7 +80,7 @@ class _Failed(Step):
 
 
 class LogMove:
-    """On the owner's thread, but for what `steps` yields."""
+    """Runs on the owner's thread, except for the yields of `steps`."""
 
     def __init__(
         self,
@@ -94,7 +95,7 @@ class LogMove:
         self.log = log
         self.source = log.directory.parent
         self.target = target
-        self.is_wanted = True  # until somebody cancels it
+        self.is_wanted = True  # until a cancellation
         self.is_stopping = False  # the broker stops: the copy is left for the next start
         self.ending: Ending | None = None
         self.has_changed_over = False  # the log is in its new place
@@ -113,19 +114,19 @@ class LogMove:
 
     @property
     def may_rest(self) -> bool:
-        """Whether a throttle may hold it up: what is about to end copies nothing more."""
+        """Whether a throttle may delay it: a move that is about to end copies nothing more."""
         return self.is_cancellable and self.is_wanted and not self.is_stopping and self.log.offline_reason is None
 
     # ---- the way
 
-    def steps(self) -> Iterator[Step | Pause]:
+    def steps(self) -> Iterator[CopyStep | Pause]:
         self._directories.log_counts[self.target] += 1
         yield from self._fill()
         if self.ending is None:
             yield from self._settle()
 
-    def _fill(self) -> Iterator[Step | Pause]:
-        """Until the log has changed over, or the move has ended otherwise."""
+    def _fill(self) -> Iterator[CopyStep | Pause]:
+        """Runs until the log has changed over, or the move has ended otherwise."""
         making = self.copy.making(str(self.source))
         yield making
         if making.failure is not None:
@@ -145,25 +146,25 @@ class LogMove:
             if not self.is_wanted:
                 yield from self._give_up(Ending.CANCELLED)
                 return
-            failed: Step | None = None
+            failed: CopyStep | None = None
             for step in self._next_steps():
                 yield step
-                if isinstance(step, Step) and step.failure is not None:
+                if isinstance(step, CopyStep) and step.failure is not None:
                     failed = step
                     break
             if failed is not None:
                 yield from self._fail(failed)
                 return
 
-    def _next_steps(self) -> Iterator[Step | Pause]:
-        """One round: nearer to the log, or durable, or over to the new place."""
+    def _next_steps(self) -> Iterator[CopyStep | Pause]:
+        """One round: copies more, makes the copy durable, or changes over to the new place."""
         copy = self.copy
         try:
             step = copy.capture(self._step_bytes)
         except OSError as error:
             yield _Failed(self._files, str(error))
             return
-        if copy.durable_end is None:  # also of a copy that began anew
+        if copy.durable_end is None:  # also of a copy that began again
             self._directories.standbys.pop(self.log.topic_partition, None)
         is_near = step.is_tail(_TAIL_BYTES)
         if not is_near or (copy.durable_end is None and not step.is_empty):
@@ -198,7 +199,7 @@ class LogMove:
         return standby is not None and standby.is_written
 
     def _change_over(self, tail: Copying) -> None:
-        """In one turn. The last bytes are few, and in the page cache."""
+        """Changes over in one turn. The last bytes are few, and in the page cache."""
         log, copy = self.log, self.copy
         tail.run()
         if tail.failure is None:
@@ -223,7 +224,7 @@ class LogMove:
 
     # ---- afterwards
 
-    def _settle(self) -> Iterator[Step | Pause]:
+    def _settle(self) -> Iterator[CopyStep | Pause]:
         log = self.log
         while log.recovery_point < self._end_offset:
             flush = self._prepare_flush()
@@ -239,7 +240,7 @@ class LogMove:
         if log.availability.is_removed:  # with both directories
             self._end(Ending.DELETED)
             return
-        # Before the old directory goes: whoever deletes the log meanwhile finds one directory alone.
+        # Before the removal of the old directory: a deletion of the log meanwhile finds one directory alone.
         if self._directories.standbys.pop(log.topic_partition, None) is not None:
             yield from self._remove_old()
         self._end(Ending.MOVED)
@@ -250,7 +251,7 @@ class LogMove:
         except ApiError:  # offline, and logged
             return None
 
-    def _remove_old(self) -> Iterator[Step]:
+    def _remove_old(self) -> Iterator[CopyStep]:
         log = self.log
         old = self.source / log.directory.name
         due_ms = self._now_ms() + log.settings.file_delete_delay_ms
@@ -272,15 +273,15 @@ class LogMove:
 
     # ---- another end
 
-    def _fail(self, step: Step) -> Iterator[Step]:
+    def _fail(self, step: CopyStep) -> Iterator[CopyStep]:
         assert step.failure is not None
         logger.error("%s cannot be moved to %s: %s", self.log.topic_partition, self.target, step.failure.reason)
         if step.failure.is_of_target:
             self._directories.take_directory_offline(self.target, f"copying a log there failed: {step.failure.reason}")
         yield from self._give_up(Ending.FAILED)
 
-    def _give_up(self, ending: Ending) -> Iterator[Step]:
-        """The copy goes, when its name can be changed; otherwise the next start removes it."""
+    def _give_up(self, ending: Ending) -> Iterator[CopyStep]:
+        """Removes the copy, when its name can be changed; otherwise the next start removes it."""
         self._directories.log_counts[self.target] -= 1
         standby = self._directories.standbys.get(self.log.topic_partition)
         if standby is not None and standby.log is self.log:
@@ -294,10 +295,10 @@ class LogMove:
         self._end(ending)
 
     def abandon(self) -> None:
-        """After an error that nobody has foreseen, and that the steps did not survive."""
+        """Call after an unforeseen error that ended the steps."""
         log, standbys = self.log, self._directories.standbys
         if self.has_changed_over:
-            # Two directories have the name. Only the next start can settle that, and it goes by the ends of the logs.
+            # Two directories have the name. Only the next start can decide between them, by the ends of the logs.
             if not log.availability.is_removed and self.ending is None:
                 log.go_offline("its move was not settled; the next start does it")
         elif self.ending is None:

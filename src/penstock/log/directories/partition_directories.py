@@ -1,19 +1,20 @@
-"""The directories of partitions that come and go, captured on the owner's thread and made or renamed in any.
+"""Directories of new and deleted partitions, captured on the owner's thread and made or renamed in any thread.
 
-Like `Flush`: making or renaming a directory waits for the file system's journal, and a rename that must not be undone
-by a power failure needs an fsync. What fails is kept for the owner, who takes directories offline.
+Like `Flush`: the creation or rename of a directory waits for the file system's journal, and a rename that a power
+failure must not undo needs an fsync. Errors are kept for the owner, who takes directories offline.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicId, TopicPartition
+from penstock.log.directories.namesakes import Mark, Named, new_mark
 from penstock.log.directories.placement import rank_directories
 from penstock.log.formats import names
 from penstock.log.formats.metadata_files import encode_partition_metadata
@@ -25,21 +26,22 @@ _SUFFIXES = (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX)  # of the first se
 
 
 class Retired(NamedTuple):
-    """A partition that is deleted: its directory, the name it gets, and when its files may go; None: never."""
+    """A deleted partition: its directory, its new name, and the time at which its files may be removed; None: never."""
 
     directory: Path
     target: Path
     due_ms: int | None
+    named: Named
 
     @classmethod
     def of(cls, directory: Path, topic_partition: TopicPartition, due_ms: int | None) -> Retired:
         name = names.retired_directory(topic_partition, is_kept=due_ms is None)
-        return cls(directory, directory.with_name(name), due_ms)
+        return cls(directory, directory.with_name(name), due_ms, Named(directory.parent, topic_partition))
 
 
 class DirectoryRenames:
     """Renames the directories of deleted partitions out of the way. Once `run` has returned, their names may be used
-    again: a power failure that brought an old directory back would put it in the new one's place.
+    again: otherwise a power failure that brought an old directory back would put it in the new one's place.
     """
 
     def __init__(self, files: Files, retired: Sequence[Retired]) -> None:
@@ -68,8 +70,8 @@ class DirectoryRenames:
 
 
 class DirectoryRemoval:
-    """Removes the directories of partitions that were made for a change that was not made. One that a failing disk
-    keeps is removed by the next start, whose metadata does not know the partition.
+    """Removes directories of partitions that were made for an abandoned change. If a failing disk keeps one, the next
+    start removes it, because its metadata does not know the partition.
     """
 
     def __init__(self, files: Files, directories: Sequence[Path]) -> None:
@@ -94,12 +96,17 @@ class NewPartition(NamedTuple):
 class FailedCreation(NamedTuple):
     directory: Path
     reason: str
-    is_of_disk: bool  # and not of a disk that is full, or of a process without descriptors
+    is_of_disk: bool  # caused by the disk, and not by a full disk or a lack of descriptors
+
+
+class Made(NamedTuple):
+    directory: Path  # the data directory
+    marks: Sequence[Mark]
 
 
 class DirectoryCreation:
-    """Makes the directories of new partitions, each in the best data directory that takes it. A disk that hangs does
-    not say how much room it has, so a thread asks.
+    """Makes the directories of new partitions, each in the best data directory that takes it. The query of a hanging
+    disk's free space hangs, so a thread makes it.
     """
 
     def __init__(
@@ -108,13 +115,15 @@ class DirectoryCreation:
         wanted: Sequence[NewPartition],
         counts: Mapping[Path, int],
         preferred: Mapping[TopicPartition, Path],
+        namesakes: Collection[Named] = (),
     ) -> None:
-        """`counts` has the number of partitions in each data directory that can be used."""
+        """`counts` has the number of partitions in each usable data directory. Those of `namesakes` get a mark."""
         self._files = files
         self._wanted = wanted
         self._counts = dict(counts)
         self._preferred = preferred
-        self.made: dict[TopicPartition, Path] = {}  # the data directory
+        self._namesakes = namesakes
+        self.made: dict[TopicPartition, Made] = {}
         self.refused: dict[TopicPartition, str] = {}
         self.failures: list[FailedCreation] = []
 
@@ -129,15 +138,17 @@ class DirectoryCreation:
             for path in candidates:
                 if path in failed:
                     continue
+                named = Named(path, partition.topic_partition)
+                mark = new_mark(named) if named in self._namesakes else None
                 try:
-                    make_partition_directory(self._files, path, partition)
+                    make_partition_directory(self._files, path, partition, mark)
                 except OSError as error:
                     reason = f"creating {partition.topic_partition} in {path} failed: {error}"
                     self.failures.append(FailedCreation(path, reason, error.errno not in NOT_BROKEN))
                     if error.errno not in NOT_BROKEN:
                         failed.add(path)
                 else:
-                    self.made[partition.topic_partition] = path
+                    self.made[partition.topic_partition] = Made(path, () if mark is None else (mark,))
                     self._counts[path] += 1
                     break
             else:
@@ -151,18 +162,22 @@ class DirectoryCreation:
         return usable_bytes
 
 
-def make_partition_directory(files: Files, data_directory: Path, partition: NewPartition) -> None:
-    """The directory, whose it is, and an empty first segment; or nothing and OSError."""
+def make_partition_directory(
+    files: Files, data_directory: Path, partition: NewPartition, mark: Mark | None = None
+) -> None:
+    """The directory with its owner's file and an empty first segment; or nothing and OSError."""
     directory = f"{data_directory}/{names.partition_directory(partition.topic_partition)}"
-    files.make_directory(directory)  # what is there already is not ours to remove
+    files.make_directory(directory)  # an existing directory must not be removed
     try:
-        # Not synced, as the segment is not: a power failure that takes it takes the topic's first records too, and
-        # the broker's own metadata still knows the id.
+        if mark is not None:
+            files.write_file(mark.path, b"")
+        # Not synced, as the segment is not: a power failure that takes the file takes the topic's first records too,
+        # and the broker's own metadata still has the id.
         files.write_file(f"{directory}/{names.PARTITION_METADATA}", encode_partition_metadata(partition.topic_id))
         make_first_segment(files, directory, preallocated_size=partition.preallocated_size)
     except OSError:
-        # Half a partition would be loaded as a whole one by the next start, and be in the way of the next attempt.
-        _remove_new(files, directory)
+        # The next start would load half a partition as a whole one, and it would block the next attempt.
+        _remove_new(files, directory, mark)
         raise
 
 
@@ -176,9 +191,11 @@ def make_first_segment(files: Files, directory: str, base_offset: int = 0, *, pr
             file.close()
 
 
-def _remove_new(files: Files, directory: str) -> None:
-    """By the names of what may be in it: a process without descriptors cannot list a directory."""
+def _remove_new(files: Files, directory: str, mark: Mark | None) -> None:
+    """Removes by the names of the possible files: a process without descriptors cannot list a directory."""
     paths = [f"{directory}/{names.segment_file(0, suffix)}" for suffix in _SUFFIXES]
+    if mark is not None:
+        paths.append(mark.path)
     try:
         for path in (*paths, f"{directory}/{names.PARTITION_METADATA}"):
             files.unlink(path)

@@ -1,4 +1,4 @@
-"""A line in the log every few seconds, for whoever waits for a start or a shutdown with many partitions."""
+"""A line in the log every few seconds, during a start or a shutdown with many partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Progress:
         self._last_line_ms = now_ms()
 
     def note(self, count: int) -> None:
-        """So many more are done."""
+        """Counts more finished elements."""
         self._done += count
         now_ms = self._now_ms()
         if now_ms - self._last_line_ms >= _LINE_EVERY_MS:
@@ -31,7 +31,7 @@ class Progress:
 
 
 def with_progress(doing: str, elements: Sequence[Element], now_ms: Callable[[], int]) -> Iterator[Element]:
-    """The elements. An element is done when the next one is asked for."""
+    """The elements. An element is finished when the next is requested."""
     progress = Progress(doing, len(elements), now_ms)
     for element in elements:
         yield element

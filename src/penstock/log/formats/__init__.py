@@ -1,1 +1,1 @@
-"""Names and text files of a data directory, all of them Kafka's."""
+"""Names and text files of a data directory, in Kafka's formats."""

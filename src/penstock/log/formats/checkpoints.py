@@ -14,7 +14,7 @@ def encode_lines(lines: Sequence[str]) -> bytes:
 
 
 def decode_lines(data: bytes) -> list[str]:
-    """ValueError when version or count do not fit; no entries when the file is empty, as Kafka leaves a new one."""
+    """ValueError when version or count do not fit; no entries when the file is empty, as Kafka leaves a new file."""
     if not data:
         return []
     version, *rest = data.decode("utf-8").splitlines()

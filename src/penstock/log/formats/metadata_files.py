@@ -17,7 +17,7 @@ def encode_partition_metadata(topic_id: TopicId) -> bytes:
 
 
 def decode_partition_metadata(data: bytes) -> TopicId:
-    """ValueError when the file is not one."""
+    """ValueError when the file has another format."""
     fields = dict(line.split(": ", 1) for line in data.decode("utf-8").splitlines() if line)
     if fields.get("version") != "0":
         raise ValueError(f"partition.metadata version {fields.get('version')!r} is not 0")
@@ -27,7 +27,7 @@ def decode_partition_metadata(data: bytes) -> TopicId:
 
 
 class Moved(NamedTuple):
-    """What `penstock.moved` says: the data directory that a log came from, and whether the log there is out of date
+    """The content of `penstock.moved`: the log's former data directory, and whether the log there is out of date
     whatever it holds.
     """
 
@@ -40,7 +40,7 @@ def encode_moved(moved: Moved) -> bytes:
 
 
 def decode_moved(data: bytes) -> Moved:
-    """ValueError when the file is not one."""
+    """ValueError when the file has another format."""
     try:
         fields = json.loads(data)
         return Moved(str(fields["source"]), bool(fields["isFinal"]))
@@ -49,7 +49,7 @@ def decode_moved(data: bytes) -> Moved:
 
 
 class DirectoryIdentity(NamedTuple):
-    """Whose a data directory is: one node of one cluster."""
+    """The owner of a data directory: one node of one cluster."""
 
     node_id: int
     cluster_id: str
@@ -64,7 +64,7 @@ def encode_meta_properties(identity: DirectoryIdentity) -> bytes:
 
 
 def decode_meta_properties(data: bytes) -> DirectoryIdentity:
-    """ValueError when a property is missing or makes no sense."""
+    """ValueError when a property is missing or invalid."""
     properties: dict[str, str] = {}
     for line in data.decode("utf-8").splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "!")):
@@ -84,7 +84,7 @@ def decode_meta_properties(data: bytes) -> DirectoryIdentity:
 
 
 def decode_clean_shutdown(data: bytes) -> int:
-    """The broker's epoch, or UNKNOWN_BROKER_EPOCH where the file does not tell: Kafka wrote empty ones once."""
+    """The broker's epoch, or UNKNOWN_BROKER_EPOCH where the file has none: Kafka wrote empty files once."""
     try:
         return int(json.loads(data)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):

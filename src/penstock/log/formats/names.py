@@ -1,4 +1,4 @@
-"""The names of things in a data directory. All of them are Kafka's, but for `MOVED`."""
+"""The file names of a data directory. All of them are Kafka's, except for those that begin with `penstock.`."""
 
 from __future__ import annotations
 
@@ -30,19 +30,21 @@ HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
-# In a data directory: the restore of the cluster's metadata that its logs have been compared with.
+# In a data directory: the restore of the cluster's metadata with which its logs have been compared.
 RESTORATION = "penstock.restoration"
-# How far the log of the cluster's metadata had come, as the broker last knew.
+# The last known position of the cluster's metadata log.
 METADATA_NUMBER = "penstock.metadata-number"
 
-# In the directory of a partition that came from another data directory, until the old one is out of the way.
+# In the directory of a partition that came from another data directory, until the old directory is removed.
 MOVED = "penstock.moved"
+# Also there, with a unique suffix: the checkpoint files may have the entry of an earlier log with this name.
+NAMESAKE = "penstock.namesake-"
 
 DELETE_DIRECTORY = "-delete"
 FUTURE_DIRECTORY = "-future"
 STRAY_DIRECTORY = "-stray"
 
-MAX_NAME_SIZE = 255  # what common file systems allow
+MAX_NAME_SIZE = 255  # the limit of common file systems
 _SEGMENT_FILE = re.compile(r"(\d{20})(\.[a-z]+)")
 _PARTITION_DIRECTORY = re.compile(r"(.+)-(\d+)")
 _UNIQUE_DIRECTORY = re.compile(r"(.+-\d+)\.[^.]+")
@@ -73,15 +75,24 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2])) if match else None
 
 
+def namesake_mark() -> str:
+    """A new name each time."""
+    return f"{NAMESAKE}{os.urandom(8).hex()}"
+
+
+def is_namesake_mark(name: str) -> bool:
+    return name.startswith(NAMESAKE)
+
+
 def retired_directory(topic_partition: TopicPartition, *, is_kept: bool = False) -> str:
-    """A name that a new topic of the same name never meets."""
+    """A name that a new topic of the same name never gets."""
     kind = STRAY_DIRECTORY if is_kept else DELETE_DIRECTORY
     suffix = f"-{topic_partition.partition}.{os.urandom(16).hex()}{kind}"
     return topic_partition.topic[: MAX_NAME_SIZE - len(suffix)] + suffix
 
 
 def future_directory(topic_partition: TopicPartition) -> str:
-    """Of a copy that is to take the log's place. It may be longer than a file system allows."""
+    """The name of a copy that is to replace the log. It may be longer than a file system allows."""
     return f"{partition_directory(topic_partition)}.{os.urandom(16).hex()}{FUTURE_DIRECTORY}"
 
 

@@ -1,1 +1,1 @@
-"""Reading a partition back from its directory after a clean or an unclean stop, and cutting the end off a log."""
+"""Loads a partition from its directory after a clean or an unclean shutdown, and truncates logs."""

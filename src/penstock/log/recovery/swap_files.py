@@ -1,7 +1,8 @@
-"""What an interrupted deletion or compaction leaves behind, put in order before a partition is loaded.
+"""Cleans up after an interrupted deletion or compaction, before a partition is loaded.
 
-`.deleted` and `.cleaned` files go. A `.swap` file is a finished replacement: it takes the place of the segments it
-covers; unless a `.cleaned` file at or below its offset says that the set was not finished, then it goes too.
+`.deleted` and `.cleaned` files are removed. A `.swap` file is a finished replacement: it takes the place of the
+segments it covers; unless a `.cleaned` file at or below its offset shows that the set was not finished, then it is
+removed too.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ logger = logging.getLogger(__name__)
 
 
 def finish_swaps(files: Files, directory: str, listing: set[str]) -> set[str]:
-    """The names that are there afterwards."""
+    """The names that exist afterwards."""
     if not any(name.endswith((names.DELETED, names.CLEANED, names.SWAP, names.TEMPORARY)) for name in listing):
         return listing
     cleaned = [_offset(name) for name in listing if name.endswith(names.CLEANED)]
     first_cleaned = min(cleaned, default=None)
     swaps = _in_order(name for name in listing if name.endswith(names.SWAP))
     finished = [name for name in swaps if first_cleaned is None or _offset(name) < first_cleaned]
-    # What is thrown away with a .cleaned file goes before it: the other way round, a crash in between would leave
-    # an index that the next start takes for a finished one.
+    # The files that belong to a .cleaned file are removed before it: the other way round, a crash in between would
+    # leave an index that the next start takes for a finished one.
     dropped = [name for name in swaps if name not in finished]
     dropped += sorted(name for name in listing if name.endswith((names.DELETED, names.CLEANED, names.TEMPORARY)))
     for name in dropped:
@@ -42,7 +43,7 @@ def finish_swaps(files: Files, directory: str, listing: set[str]) -> set[str]:
 
 
 def _in_order(swaps: Iterable[str]) -> list[str]:
-    """Each `.log` first: while it has its .swap, whatever bears its final name is taken for the old segment's."""
+    """Each `.log` first: while it has its .swap, every file with its final name counts as the old segment's."""
     return sorted(swaps, key=lambda name: (_offset(name), not name.endswith(names.LOG + names.SWAP), name))
 
 

@@ -1,9 +1,9 @@
-"""Cutting the end off a log: what a follower does with records that its leader does not have.
+"""Truncates the end of a log: a follower removes records that its leader does not have.
 
-Segments past the cut go, the segment that holds it becomes the active one, and everything that was learned from the
-records that are gone (producers, transactions, leader epochs) is learned anew from those that stay.
+Segments past the cut are removed, the segment that holds the cut becomes the active segment, and the state from the
+removed records (producers, transactions, leader epochs) is rebuilt from the remaining records.
 
-The files of the segments that go get other names at once, and a thread removes them: the cut is made on the event loop,
+The files of the removed segments get other names at once, and a thread removes them: the cut happens on the event loop,
 and a gigabyte takes a file system a third of a second.
 """
 
@@ -15,12 +15,12 @@ from penstock.log.state.contents import LogContents
 from penstock.log.state.replay import rebuild_producer_state
 from penstock.log.storage.segment import Segment
 
-# Hears of a file that is out of use, and from when on it may be removed.
+# Called with an unused file, and the time from which on it may be removed.
 Discard = Callable[[str, int], None]
 
 
 def truncate_log(contents: LogContents, discard: Discard, offset: int, now_ms: int) -> None:
-    """Forget everything at and past `offset`, which lies before the end of the log."""
+    """Removes everything at and past `offset`, which lies before the end of the log."""
     if offset < contents.segments.first.base_offset:
         start_over(contents, discard, offset, now_ms)
     else:
@@ -39,11 +39,11 @@ def _cut(contents: LogContents, discard: Discard, offset: int, now_ms: int) -> N
     if not aborted.truncate(active.base_offset, offset):
         contents.snapshots.remove_after(active.base_offset)  # so that all of the segment is replayed
         contents.marks.cut(active.base_offset)
-    _note_new_end(contents, end_offset, now_ms)
+    _note_new_end(contents, end_offset)
 
 
 def start_over(contents: LogContents, discard: Discard, offset: int, now_ms: int) -> None:
-    """Forget everything: the log is empty, and its next offset is `offset`, wherever it was."""
+    """Removes everything: the log is empty, and its next offset is `offset`, wherever it was."""
     segments = contents.segments
     _discard(segments, discard, now_ms)
     contents.aborted.forget([segment.base_offset for segment in segments])
@@ -52,7 +52,7 @@ def start_over(contents: LogContents, discard: Discard, offset: int, now_ms: int
     contents.snapshots.remove_after(-1)
     contents.marks.cut(-1)
     contents.epoch_file.truncate_from_end(0)
-    _note_new_end(contents, offset, now_ms)
+    _note_new_end(contents, offset)
 
 
 def _discard(segments: Iterable[Segment], discard: Discard, now_ms: int) -> None:
@@ -61,7 +61,7 @@ def _discard(segments: Iterable[Segment], discard: Discard, now_ms: int) -> None
             discard(path, now_ms)
 
 
-def _note_new_end(contents: LogContents, end_offset: int, now_ms: int) -> None:
+def _note_new_end(contents: LogContents, end_offset: int) -> None:
     contents.truncation_count += 1
     contents.log_end_offset = end_offset
     contents.log_start_offset = min(contents.log_start_offset, end_offset)
@@ -70,5 +70,5 @@ def _note_new_end(contents: LogContents, end_offset: int, now_ms: int) -> None:
     contents.snapshots.remove_after(end_offset)
     contents.marks.cut(end_offset)
     contents.epoch_file.truncate_from_end(end_offset)
-    rebuild_producer_state(contents, now_ms)
+    rebuild_producer_state(contents)
     contents.producers.note_high_watermark(contents.high_watermark)

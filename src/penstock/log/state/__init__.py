@@ -1,1 +1,1 @@
-"""What a partition knows beside its records (producers, transactions, leader epochs), and the log's contents as one."""
+"""The state of a log beside its records (producers, transactions, leader epochs), and the log's contents as a whole."""

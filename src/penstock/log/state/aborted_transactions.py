@@ -1,8 +1,8 @@
-"""The aborted transactions of a partition: one index for each segment that has any, and nothing where none was.
+"""The aborted transactions of a partition: one index for each segment that has any, otherwise none.
 
-The index of the segment that is written to is kept in memory and goes to disk when the segment is sealed; after a crash
-it is replayed from the log. The indexes of sealed segments are read when a reader needs them, and the index cache may
-evict them.
+The index of the active segment is kept in memory and goes to disk when the segment is sealed; after a crash it is
+replayed from the log. The indexes of sealed segments are read when a reader needs them, and the index cache may evict
+them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ logger = logging.getLogger(__name__)
 
 
 class _SegmentIndex:
-    """`index` is None while only the file knows; a writable one is never evicted. The file `is_current` until a marker
-    comes.
+    """`index` is None while only the file has it; a writable index is never evicted. The file `is_current` until a
+    marker comes.
     """
 
     __slots__ = ("index", "is_current", "is_writable", "recently_used")
@@ -40,14 +40,14 @@ class AbortedTransactions:
     __slots__ = ("_directory", "_resources", "_segments")
 
     def __init__(self, resources: OpenResources, directory: str, base_offsets: Iterable[int] = ()) -> None:
-        """`base_offsets`: of the segments that have an index on disk."""
+        """`base_offsets`: of the segments with an index on disk."""
         self._resources = resources
         self._directory = directory
         # In the order of the log: a new segment comes last.
         self._segments = {base_offset: _SegmentIndex() for base_offset in sorted(base_offsets)}
 
     def __bool__(self) -> bool:
-        """Whether there is anything to look for: a log without aborted transactions costs no more than this."""
+        """Whether the log has any: a log without aborted transactions costs no more than this."""
         return bool(self._segments)
 
     def __contains__(self, base_offset: int) -> bool:
@@ -65,8 +65,8 @@ class AbortedTransactions:
     # ---- write
 
     def note(self, base_offset: int, completed: CompletedTransaction) -> None:
-        """Remember a transaction whose marker stands in the segment; committed ones and sealed segments are complete as
-        they are.
+        """Adds a transaction whose marker stands in the segment; committed transactions and sealed segments are
+        complete already.
         """
         if not completed.is_aborted:
             return
@@ -78,8 +78,8 @@ class AbortedTransactions:
             segment.is_current = False
 
     def open(self, base_offset: int) -> bool:
-        """Make a sealed segment's index writable again; False when its file is damaged, and now gone: the segment must
-        be replayed.
+        """Makes a sealed segment's index writable again; False when its file was damaged, and is now removed: the
+        segment must be replayed.
         """
         segment = self._segments.get(base_offset)
         if segment is None or segment.is_writable:
@@ -101,7 +101,7 @@ class AbortedTransactions:
             self._resources.files.write_file(self.path(base_offset), segment.index.encode())
 
     def seal(self, base_offset: int, *, is_written_out: bool = False) -> bool:
-        """No marker is added to the segment any more. True when a file was written, which is not durable yet."""
+        """No marker follows in the segment. True when a file was written, which is not durable yet."""
         segment = self._segments.get(base_offset)
         if segment is None or not segment.is_writable or segment.index is None:
             return False
@@ -112,7 +112,7 @@ class AbortedTransactions:
         return is_written
 
     def seal_before(self, base_offset: int) -> None:
-        """After replay: all but the active segment are as they stay."""
+        """After replay: seals all but the active segment."""
         for sealed in [known for known in self._segments if known < base_offset]:
             self.seal(sealed)
 
@@ -124,7 +124,7 @@ class AbortedTransactions:
     # ---- cut
 
     def truncate(self, base_offset: int, offset: int) -> bool:
-        """Forget the markers at and past `offset` in the segment that holds it; False as `open` says."""
+        """Removes the markers at and past `offset` in the segment that holds it; False as in `open`."""
         if not self.open(base_offset):
             return False
         segment = self._segments.get(base_offset)
@@ -137,7 +137,7 @@ class AbortedTransactions:
         return True
 
     def forget(self, base_offsets: Iterable[int]) -> None:
-        """Their segments go, and the files with them."""
+        """Their segments are removed, with the files."""
         for base_offset in base_offsets:
             segment = self._segments.pop(base_offset, None)
             if segment is not None:
@@ -149,7 +149,7 @@ class AbortedTransactions:
         self._segments = dict(sorted([*self._segments.items(), (base_offset, _SegmentIndex())]))
 
     def drop_from(self, base_offset: int) -> None:
-        """Recovery trusts no file from here on: what the log says is replayed."""
+        """Recovery trusts no file from here on: it replays the log."""
         for known in [known for known in self._segments if known >= base_offset]:
             self._drop(known)
 
@@ -169,8 +169,8 @@ class AbortedTransactions:
         end_offset: int,
         rebuild: Callable[[int], TransactionIndex],
     ) -> list[AbortedTransaction]:
-        """Those that overlap [start_offset, end_offset), by first offset, where `first_segment` holds the start. A
-        damaged index is asked anew of `rebuild`.
+        """The transactions that overlap [start_offset, end_offset), by first offset, where `first_segment` holds the
+        start. `rebuild` makes a damaged index again.
         """
         overlapping: list[AbortedTransaction] = []
         for base_offset in list(self._segments):

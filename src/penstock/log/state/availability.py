@@ -1,9 +1,8 @@
-"""Whether a partition can be used, and why not.
+"""Whether a partition is usable, and the reason if not.
 
 A failing disk takes one partition offline: from then on every call is refused with KAFKA_STORAGE_ERROR until the broker
 is started again. A process without descriptors or memory is no failing disk: the one call is refused with the same
-error, which clients take as a reason to try again, and the partition stays online. A partition that was deleted is
-refused as unknown.
+error, after which clients try again, and the partition stays online. A deleted partition is refused as unknown.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Availability:
-    """Whether one partition can be used. `offline_reason` is a plain attribute since every append and read looks at
-    it.
-    """
+    """Whether one partition is usable. `offline_reason` is a plain attribute since every append and read checks it."""
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
@@ -31,13 +28,13 @@ class Availability:
         self._refusal = ErrorCode.KAFKA_STORAGE_ERROR
 
     def go_offline(self, reason: str) -> None:
-        """The first reason counts; what follows is usually its consequence."""
+        """The first reason counts; later errors are usually its consequence."""
         if self.offline_reason is None:
             self.offline_reason = reason
             logger.error("partition %s goes offline: %s", self.topic_partition, reason)
 
     def mark_removed(self) -> None:
-        """The partition was deleted: whoever still holds it learns so."""
+        """The partition was deleted: its remaining users learn so."""
         self._refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         self.offline_reason = "the partition was deleted"
 
@@ -50,19 +47,19 @@ class Availability:
             raise ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
 
     def fail(self, doing: str, error: Exception) -> ApiError:
-        """Goes offline; the error for whoever asked."""
+        """Goes offline; returns the error for the caller."""
         self.go_offline(f"{doing}: {error}")
         return ApiError(self._refusal, f"{self.topic_partition} is offline: {self.offline_reason}")
 
     def refuse(self, doing: str, error: Exception) -> ApiError:
-        """The error for whoever asked for what can be tried again. Goes offline, unless it will pass."""
+        """The error for a call that may be repeated. Goes offline, unless the cause will pass."""
         if not isinstance(error, OSError) or error.errno not in PASSING:
             return self.fail(doing, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} of {self.topic_partition} failed for now: {error}")
 
     @contextlib.contextmanager
     def storage_errors(self, doing: str, *, is_repeatable: bool = False) -> Iterator[None]:
-        """`is_repeatable`: a failure leaves everything as it was, or so that another attempt does the rest."""
+        """`is_repeatable`: a failure leaves everything unchanged, or so that another attempt does the rest."""
         try:
             yield
         except (OSError, CorruptLogError) as error:

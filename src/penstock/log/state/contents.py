@@ -1,7 +1,7 @@
-"""What the log of one partition is made of: its segments, what is known about them, and its offsets.
+"""The contents of one partition's log: its segments, their state, and its offsets.
 
 `PartitionLog` owns the contents. The parts that act on a log (append, reading, flushing, retention, truncation,
-compaction) share this one object; nobody else sees it. One thread owns it.
+compaction) share this one object; no other module sees it. One thread owns it.
 
     log start <= high watermark <= log end        recovery point <= log end
 """
@@ -44,12 +44,12 @@ class LogContents:
     log_end_offset: int
     high_watermark: int
     recovery_point: int  # everything before it is durable
-    # `segments.change_count` when the names of all files were durable; -1 when nobody knows whether they are.
+    # The value of `segments.change_count` when the names of all files were durable; -1 when that is unknown.
     durable_names: int = -1
     # False after a move, until a flush has made the new name of the directory durable.
     is_place_durable: bool = True
     marks: ProducerMarks = field(default_factory=ProducerMarks)
-    truncation_count: int = 0  # work in other threads compares it: what was captured may have been cut off since
+    truncation_count: int = 0  # work in other threads compares it: its captures may have been truncated since
 
     @property
     def files(self) -> Files:
@@ -57,7 +57,7 @@ class LogContents:
 
     @property
     def last_stable_offset(self) -> int:
-        """Everything before it is decided, by markers that are below the high watermark."""
+        """Every transaction before it is decided, by markers below the high watermark."""
         unstable = self.producers.first_unstable_offset
         if unstable is None:
             return self.high_watermark
@@ -81,8 +81,8 @@ class LogContents:
             )
 
     def roll(self, base_offset: int, now_ms: int) -> Segment:
-        """Seal the active segment and begin a new one, with a producer snapshot at the seam. After an OSError the
-        active segment goes on as it was.
+        """Seals the active segment and begins a new segment, with a producer snapshot at the seam. After an OSError the
+        active segment goes on unchanged.
         """
         previous = self.segments.active
         self.producers.end_offset = base_offset
@@ -90,7 +90,7 @@ class LogContents:
         self.aborted.write_out(previous.base_offset)
         self.snapshots.write(base_offset, self.producers.entries.values())
         segment = self.create_segment(base_offset, now_ms)
-        # Nothing below asks the disk.
+        # Nothing below touches the disk.
         previous.seal(trim=False)
         self.aborted.seal(previous.base_offset, is_written_out=True)
         self.segments.add(segment)

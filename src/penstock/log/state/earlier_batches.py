@@ -1,9 +1,9 @@
-"""The batches of a producer that its snapshot does not have, found in the log again.
+"""Finds the batches of a producer in the log that its snapshot does not have.
 
-A snapshot keeps the newest of a producer's five batches, and is all that a broker knows of the producer after a clean
+A snapshot keeps the newest of a producer's five batches, and is a broker's only knowledge of the producer after a clean
 restart or a truncation. A client may still repeat one of the other four, because their answers were lost. Kafka answers
 OUT_OF_ORDER_SEQUENCE_NUMBER: librdkafka gives up, and Java begins a new epoch, under which the records come a second
-time. The batches stand in the log, so that is where they are looked for, once for each producer that repeats one.
+time. The log has the batches, so this module searches the log, once for each producer that repeats a batch.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.log.state.producer_state import BATCHES_KEPT, BatchMetadata, Produ
 from penstock.log.storage.segments import Segments
 from penstock.protocol.batch import BatchHeader
 
-# How many offsets before the known batch are searched: the next number is tried when the one before was not enough. The
-# batches of a producer in flight lie close together, unless they are large, or those of many producers.
+# The number of offsets to search before the known batch: the next number is tried when the one before was not enough.
+# The batches of a producer in flight lie close together, unless they are large, or many producers write.
 WINDOWS = tuple(4**power for power in range(6, 12))
-# Headers that are read for one producer, while the event loop waits: 1 us each, 7 us where a batch is larger than what
-# is read at once (both measured, from the page cache).
+# The number of headers to read for one producer, while the event loop waits: 1 us each, 7 us where a batch is larger
+# than one read (both measured, from the page cache).
 MOST_HEADERS = 5_000
 
 
@@ -29,7 +29,7 @@ def find_earlier_batches(
     windows: Sequence[int] = WINDOWS,
     most_headers: int = MOST_HEADERS,
 ) -> list[BatchMetadata]:
-    """Those before the oldest batch that `entry` knows, as many as a producer may repeat; the oldest first."""
+    """The batches before the oldest batch of `entry`, as many as a producer may repeat; the oldest first."""
     oldest = entry.batches[0].base_offset
     missing = BATCHES_KEPT - len(entry.batches)
     found: list[BatchMetadata] = []
@@ -38,7 +38,7 @@ def find_earlier_batches(
         start = max(oldest - window, segments.first.base_offset)
         headers = list(islice(_headers(segments, start, end), headers_left + 1))
         if len(headers) > headers_left:
-            break  # nobody has looked at the last ones, so the first ones are of no use
+            break  # the last ones are unsearched, so the first ones are of no use
         found[:0] = [_known(header) for header in headers if _is_of(entry, header)]
         is_complete = len(found) >= missing or (found or entry.batches)[0].base_sequence == 0
         if is_complete or start == segments.first.base_offset:
@@ -48,7 +48,7 @@ def find_earlier_batches(
 
 
 def _headers(segments: Segments, start: int, end: int) -> Iterator[BatchHeader]:
-    """Of the batches that begin at `start` or behind it, and before `end`."""
+    """The headers of the batches that begin at `start` or behind it, and before `end`."""
     for segment in segments.from_offset(start):
         for _, header in segment.scan_from(start):
             if header.base_offset >= end:

@@ -14,7 +14,7 @@ from penstock.log.storage.files import Files
 
 
 class EpochWrite(NamedTuple):
-    """The leader epochs after so many changes; no content when the file has them already."""
+    """The leader epochs after a number of changes; no content when the file has them already."""
 
     content: bytes | None
     change_count: int
@@ -24,15 +24,15 @@ class EpochWrite(NamedTuple):
 
 
 class EpochFile:
-    """Entries at or past the recovery point are found again in the batches after a crash, and those before the log
-    start do no harm. So a change need not be on disk before the recovery point passes it:
+    """After a crash, recovery finds entries at or past the recovery point again in the batches, and entries before the
+    log start do no harm. So a change need not be on disk before the recovery point passes it:
 
-    - A new entry is noted in memory alone, since the append that brings it runs on the event loop. The next flush
-      writes the file, durably and in a thread, before it moves the recovery point.
-    - What is cut off the end is written and synced at once: a crash must not bring the entries back.
+    - A new entry goes to memory alone, since the append that brings it runs on the event loop. The next flush writes
+      the file, durably and in a thread, before it raises the recovery point.
+    - A truncation writes and syncs the file at once: a crash must not bring the entries back.
 
-    A flush may write in its thread while the log is cut. The lock lets one of them write at a time. The count of
-    changes keeps the file from going back to what a flush captured before the cut.
+    A flush may write in its thread during a truncation. The lock lets one of them write at a time. The count of changes
+    keeps the file from going back to the flush's capture from before the truncation.
     """
 
     __slots__ = ("_change_count", "_files", "_lock", "_path", "_written_count", "epochs", "is_current")
@@ -43,17 +43,17 @@ class EpochFile:
         self.epochs = epochs
         self.is_current = is_current
         self._change_count = 0
-        self._lock = threading.Lock()  # for the file and for what is known of it:
-        self._written_count = -1  # the changes that the file has
+        self._lock = threading.Lock()  # for the file and the fields below:
+        self._written_count = -1  # the number of changes in the file
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Before the first batch of an epoch is written."""
+        """Call before the write of an epoch's first batch."""
         if epoch >= 0 and self.epochs.assign(epoch, start_offset):
             self._note_change()
 
     def begin(self, leader_epoch: int, end_offset: int) -> int:
-        """A leader notes where its epoch begins before it writes (KAFKA-7415): at the end of the log, unless the epoch
-        has records already. The offset.
+        """A leader notes the begin of its epoch before it writes (KAFKA-7415): at the end of the log, unless the epoch
+        has records already. Returns the offset.
         """
         if leader_epoch != self.epochs.latest:
             self.assign(leader_epoch, end_offset)
@@ -71,14 +71,14 @@ class EpochFile:
             self.is_current = True
 
     def forget_empty(self, end_offset: int) -> None:
-        """A leader that has become a follower forgets epochs without records. In memory alone: what a crash brings back
-        begins at the end of the log, and goes when the log is opened.
+        """A leader that has become a follower forgets epochs without records. In memory alone: an entry that a crash
+        brings back begins at the end of the log, and is removed when the log is opened.
         """
         if self.epochs.truncate_from_end(end_offset):
             self._note_change()
 
     def relocate(self, directory: str) -> None:
-        """The next flush writes a file in another directory. A flush under way writes where the log was."""
+        """The next flush writes a file in another directory. A running flush writes in the old directory."""
         self._path = f"{directory}/{names.LEADER_EPOCHS}"
         self._note_change()
 
@@ -87,7 +87,7 @@ class EpochFile:
         self.is_current = False
 
     def capture(self, recovery_point: int) -> EpochWrite:
-        """What a flush has to write."""
+        """The write for a flush."""
         if self.is_current:
             return EpochWrite(None, self._change_count, False, self._path)
         is_first = all(entry.start_offset >= recovery_point for entry in self.epochs.entries)
@@ -106,6 +106,6 @@ class EpochFile:
             self._written_count = captured.change_count
 
     def mark_flushed(self, captured: EpochWrite) -> None:
-        """What was captured is on disk."""
+        """The captured epochs are on disk."""
         if captured.change_count == self._change_count:
             self.is_current = True

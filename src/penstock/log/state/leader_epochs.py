@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets (KIP-101): epochs with the offset each began at, both growing."""
+"""The offsets of each leader epoch (KIP-101): epochs with the offset each began at, both growing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class LeaderEpochs:
 
     def __init__(self, entries: list[EpochEntry] | None = None) -> None:
         self.entries: list[EpochEntry] = []
-        self.latest = NO_LEADER_EPOCH  # kept beside the list: the append path compares against it
+        self.latest = NO_LEADER_EPOCH  # kept beside the list: the append path compares with it
         for entry in entries or []:
             self.assign(entry.epoch, entry.start_offset)
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Whether anything changed. Entries that the new one contradicts are dropped."""
+        """Returns whether anything changed. Drops entries that the new entry contradicts."""
         if self.entries and epoch == self.latest and start_offset >= self.entries[-1].start_offset:
             return False
         while self.entries and (self.entries[-1].epoch >= epoch or self.entries[-1].start_offset >= start_offset):
@@ -37,9 +37,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(epoch, end offset) of the largest epoch not above the one asked for; (-1, -1) when there is none to speak
-        of.
-        """
+        """(epoch, end offset) of the largest epoch not above the requested epoch; (-1, -1) when there is none."""
         if epoch == NO_LEADER_EPOCH or not self.entries or epoch > self.latest:
             return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest:
@@ -53,7 +51,7 @@ class LeaderEpochs:
         return self.entries[slot].epoch if slot >= 0 else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the epochs that began at or after `end_offset`; whether there were any."""
+        """Drops the epochs that began at or after `end_offset`; returns whether there were any."""
         before = len(self.entries)
         while self.entries and self.entries[-1].start_offset >= end_offset:
             self.entries.pop()
@@ -61,7 +59,7 @@ class LeaderEpochs:
         return len(self.entries) != before
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget the epochs that ended before `start_offset`; the one that covers it now begins there."""
+        """Forgets the epochs that ended before `start_offset`; the epoch that covers it now begins there."""
         covered = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
         if covered == 0 or (covered == 1 and self.entries[0].start_offset == start_offset):
             return False
@@ -73,7 +71,7 @@ class LeaderEpochs:
 
     @classmethod
     def decode(cls, data: bytes) -> LeaderEpochs:
-        """ValueError when the file is not one."""
+        """ValueError when the file has another format."""
         entries = []
         for line in decode_lines(data):
             epoch, start_offset = line.split(" ")

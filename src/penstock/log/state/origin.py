@@ -1,4 +1,4 @@
-"""Where a batch comes from. Validation and producer state check a client's batch most, a coordinator's less."""
+"""The origin of a batch. Validation and producer state check a client's batch most, a coordinator's less."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ import enum
 class Origin(enum.Enum):
     CLIENT = "client"  # everything is checked
     COORDINATOR = "coordinator"  # the broker's own records: no sequences, may write control batches
-    REPLICATION = "replication"  # the leader has checked already; offsets are taken as they are
+    REPLICATION = "replication"  # the leader has checked already; offsets stay unchanged

@@ -1,11 +1,12 @@
-"""Producer state of a moment ago, in memory: where a replay begins after the end of a log was cut off.
+"""Recent copies of the producer state in memory: the start of a replay after a truncation.
 
-A follower cuts off what its leader does not have, on the event loop. All that stays of the active segment was replayed
-then, since the newest snapshot on disk is mostly at the beginning of the segment: 0.94 s for 324 MB. A cut is hardly
-ever below the high watermark, so the state is marked near it while the log grows: a mark every so many bytes, of which
-the newest at or below the high watermark stays, and all above it. A cut replays what lies between a mark and the cut.
+A follower truncates records that its leader does not have, on the event loop. Without marks all that stayed of the
+active segment was replayed then, since the newest snapshot on disk is mostly at the beginning of the segment: 0.94 s
+for 324 MB. A truncation is hardly ever below the high watermark, so the state is copied near it while the log grows: a
+mark at regular distances in bytes, of which the newest at or below the high watermark stays, and all above it. A
+truncation replays the batches between a mark and the cut.
 
-A log with one replica is never cut. It gets marks at a start alone, if its high watermark lagged behind its end.
+A log with one replica is never truncated. It gets marks at a start alone, if its high watermark lagged behind its end.
 """
 
 from __future__ import annotations
@@ -15,20 +16,20 @@ from typing import NamedTuple
 
 from penstock.log.state.producer_state import ProducerStateEntry
 
-# A replay of batches as small as they get (70 bytes) takes 10 ms for so many bytes.
+# The bytes between two marks. A replay of them takes 10 ms with the smallest batches (70 bytes).
 _LEAST_INTERVAL = 256 * 1024
-# To copy an entry takes 1 us. This makes it 1.2 ms for 10 MB, however many producers there are.
+# The copy of an entry takes 1 us. This makes it 1.2 ms for 10 MB, however many producers there are.
 _INTERVAL_PER_ENTRY = 8 * 1024
-# Where the high watermark does not move, every second mark goes, and the next ones are twice as far apart.
+# Where the high watermark does not move, every second mark is dropped, and the next marks are twice as far apart.
 _MOST_MARKS = 16
-# Of all marks of a log: 20 MB. A log that knows half as many producers, who could write at once, gets no marks: a copy
-# would take 10 ms of the event loop, and two of them are the least that helps.
+# The number of entries in all marks of a log: 20 MB. A log that knows half as many producers, which could write at
+# once, gets no marks: a copy would take 10 ms of the event loop, and at least two are needed.
 _MOST_ENTRIES = 20_000
 _LEAST_MARKS = 2
 
 
 class ProducerMark(NamedTuple):
-    offset: int  # every batch before it is reflected
+    offset: int  # the mark has every batch before it
     entries: list[ProducerStateEntry]
     unreplicated: Mapping[int, int]  # transactions whose markers were above the high watermark
 
@@ -41,7 +42,7 @@ class ProducerMarks:
 
     def __init__(self) -> None:
         self._marks: list[ProducerMark] = []  # by offset
-        self._segment = -1  # the base offset of the segment that the last mark was made in
+        self._segment = -1  # the base offset of the last mark's segment
         self._position = 0  # the size of the segment then
         self._interval = _LEAST_INTERVAL
         self._spacing = 1
@@ -68,7 +69,7 @@ class ProducerMarks:
         self._interval = self._spacing * max(_LEAST_INTERVAL, _INTERVAL_PER_ENTRY * len(entries))
 
     def note_high_watermark(self, high_watermark: int) -> None:
-        """Of the marks that no cut goes below, the newest is enough."""
+        """Of the marks that no truncation goes below, the newest is enough."""
         marks = self._marks
         while len(marks) > 1 and marks[1].offset <= high_watermark:
             del marks[0]
@@ -82,6 +83,6 @@ class ProducerMarks:
         return None
 
     def cut(self, end_offset: int) -> None:
-        """What is past `end_offset` is gone from the log."""
+        """The log ends at `end_offset` now."""
         self._marks = [mark for mark in self._marks if mark.offset <= end_offset]
         self._segment = -1

@@ -1,11 +1,11 @@
-"""The `.snapshot` file: producer state at the offset it is named by.
+"""The `.snapshot` file: producer state at the offset in its name.
 
     i16 version = 1, u32 CRC-32C of what follows, i32 count, then per producer
     i64 id, i16 epoch, i32 last sequence, i64 last offset, i32 offset delta, i64 timestamp, i32 coordinator epoch,
     i64 first offset of the open transaction (-1)
 
-Only the newest batch of each producer is kept, as in Kafka. The four before it are found in the log when they are
-needed (`earlier_batches`).
+The file has only the newest batch of each producer, as in Kafka. `earlier_batches` finds the four before it in the log
+on demand.
 """
 
 from __future__ import annotations

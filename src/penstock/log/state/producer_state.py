@@ -1,17 +1,17 @@
-"""What a partition knows about each idempotent producer, and the rules its batches must follow.
+"""A partition's state of each idempotent producer, and the rules for its batches.
 
-- The last five batches of a producer are remembered: one that comes again is answered with its first offset and not
-  stored twice. A producer may have five requests in flight, so five are enough. A snapshot has the newest one alone;
-  the others are found in the log when one of them comes again.
-- An epoch below the one seen is a zombie: INVALID_PRODUCER_EPOCH.
-- A new epoch begins at sequence 0; within an epoch a batch follows the last one without a gap, and after 2^31-1 comes
-  0: OUT_OF_ORDER_SEQUENCE_NUMBER otherwise.
-- A producer never seen, or forgotten by now, may begin anywhere; not so the first batch of a transaction of version 2,
-  where every transaction has an epoch of its own (KIP-890).
+- The state has the last five batches of a producer: a repeated batch gets the answer with its first offset and is not
+  stored twice. A producer may have five requests in flight, so five are enough. A snapshot has the newest alone; the
+  log is searched for the others when one of them is repeated.
+- An epoch below the known epoch is a zombie's: INVALID_PRODUCER_EPOCH.
+- A new epoch begins at sequence 0; within an epoch a batch follows the last batch without a gap, and 0 follows 2^31-1:
+  OUT_OF_ORDER_SEQUENCE_NUMBER otherwise.
+- An unknown or forgotten producer may begin anywhere; not so the first batch of a transaction of version 2, where every
+  transaction has an epoch of its own (KIP-890).
 - Inside an open transaction every batch is transactional: INVALID_TXN_STATE otherwise.
 - A marker of an older coordinator is refused: TRANSACTION_COORDINATOR_FENCED. In transactions of version 2 a marker
-  carries the next epoch, so that one of the epoch that still writes is late: INVALID_PRODUCER_EPOCH. The same marker
-  again is harmless and allowed, and so is the last epoch there is, which cannot be bumped.
+  carries the next epoch, so a marker with the epoch that still writes is late: INVALID_PRODUCER_EPOCH. The same marker
+  again is harmless and allowed, and so is the last possible epoch, which cannot be bumped.
 
 A transaction is unstable while it is open, and then until its marker is below the high watermark.
 
@@ -57,7 +57,7 @@ class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # the marker's
-    last_stable_offset: int  # nothing before it was undecided once the marker stood
+    last_stable_offset: int  # every transaction before it was decided once the marker stood
     is_aborted: bool
 
 
@@ -121,18 +121,18 @@ class ProducerStateEntry:
         return twin
 
     def set_epoch(self, producer_epoch: int) -> None:
-        """Sequences begin anew with each epoch, so batches of the old one say nothing any more."""
+        """Sequences begin again with each epoch, so batches of the old epoch do not matter any more."""
         self.producer_epoch = producer_epoch
         self.batches.clear()
         self.is_from_snapshot = False
 
 
-# What the log has before the oldest batch that an entry knows, the oldest first.
+# Finds the batches of the log before the oldest batch of an entry, the oldest first.
 FindEarlier = Callable[[ProducerStateEntry], list[BatchMetadata]]
 
 
 class ProducerState:
-    """Of one partition. `end_offset` says up to where the log is reflected in it."""
+    """The producer state of one partition. It has the batches before `end_offset`."""
 
     __slots__ = (
         "_find_earlier",
@@ -155,16 +155,15 @@ class ProducerState:
         self,
         entries: list[ProducerStateEntry],
         end_offset: int,
-        now_ms: int,
-        expiration_ms: int,
         find_earlier: FindEarlier | None = None,
         unreplicated: Mapping[int, int] = _NOTHING,
     ) -> None:
-        """From a snapshot or a mark. Without `find_earlier` only the newest batch of each producer in a snapshot is
-        known by its number.
+        """Loads from a snapshot or a mark. Without `find_earlier` only the newest batch of each producer in a snapshot
+        is known by its number. `remove_expired` removes expired producers later: later batches in the log may be of the
+        same producer, and be younger.
         """
         self._find_earlier = find_earlier
-        self.entries = {entry.producer_id: entry for entry in entries if not _is_expired(entry, now_ms, expiration_ms)}
+        self.entries = {entry.producer_id: entry for entry in entries}
         self.open_transactions = dict(
             sorted(
                 (entry.current_transaction_first_offset, entry.producer_id)
@@ -177,7 +176,9 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest transaction began that is open, or whose marker is not replicated; None without any."""
+        """The first offset of the oldest transaction that is open, or whose marker is not replicated; None
+        without any.
+        """
         oldest_open = next(iter(self.open_transactions), None)
         if not self.unreplicated_transactions:
             return oldest_open
@@ -203,21 +204,21 @@ class ProducerState:
         )
 
     def count_markers(self, producer_id: int) -> int:
-        """How many markers of the producer have come here. Another number means that a transaction may have ended."""
+        """The number of the producer's markers so far. Another number means that a transaction may have ended."""
         entry = self.entries.get(producer_id)
         return 0 if entry is None else entry.marker_count
 
     def next_sequence(self, producer_id: int, producer_epoch: int) -> int | None:
-        """What is due from the producer in that epoch; None where nothing of the epoch has come."""
+        """The next sequence of the producer in that epoch; None where nothing of the epoch has come."""
         entry = self.entries.get(producer_id)
         return None if entry is None or entry.producer_epoch != producer_epoch else entry.next_sequence
 
     def admit(self, header: BatchHeader, origin: Origin, transaction_version: int = 0) -> BatchMetadata | None:
-        """None when the batch may be appended; the stored batch when it is one of the last five again; ApiError
+        """None when the batch may be appended; the stored batch when it repeats one of the last five; ApiError
         otherwise.
 
-        Costs 0.8 us when the batch is the one that is due. Tried: looking for a duplicate first, then checking (3 us).
-        Shown by the produce rows of `make bench`.
+        Costs 0.8 us when the batch has the next sequence. Tried: the search for a duplicate first, then the check (3
+        us). Shown by the produce rows of `make bench`.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
@@ -230,7 +231,7 @@ class ProducerState:
                 and header.producer_epoch == entry.producer_epoch
                 and (entry.current_transaction_first_offset == NO_OFFSET or header.attributes & TRANSACTIONAL_FLAG)
             ):
-                return None  # what is next is new: sequences of the last five lie behind it
+                return None  # the next sequence is new: those of the last five lie behind it
             duplicate = _find_duplicate(entry, header)
             if duplicate is None and entry.is_from_snapshot and self._recall(entry, header):
                 duplicate = _find_duplicate(entry, header)
@@ -240,7 +241,7 @@ class ProducerState:
         return None
 
     def _recall(self, entry: ProducerStateEntry, header: BatchHeader) -> bool:
-        """Whether batches were found again, of which this may be one. They are looked for once."""
+        """Whether the search found earlier batches, of which this may be one. The search happens once."""
         batches = entry.batches
         may_be_one = (
             0 < len(batches) < BATCHES_KEPT
@@ -272,7 +273,7 @@ class ProducerState:
     def check_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int
     ) -> None:
-        """ApiError unless this marker may end what the producer has open, be it nothing."""
+        """ApiError unless this marker may end the producer's open transaction, or may come without one."""
         entry = self.entries.get(producer_id)
         if entry is None:
             return
@@ -309,8 +310,8 @@ class ProducerState:
     def update(
         self, header: BatchHeader, base_offset: int, max_timestamp: int, marker: EndMarker | None = None
     ) -> CompletedTransaction | None:
-        """Take in a batch that now stands in the log at `base_offset`; `marker` when it is a control batch. What it has
-        brought to an end, if anything.
+        """Takes in a batch that now stands in the log at `base_offset`; `marker` when it is a control batch. Returns
+        the transaction that it ended, if any.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:

@@ -1,5 +1,5 @@
-"""Producer state and transaction indexes from what is known: the newest snapshot on disk, or a newer mark in memory,
-then the batches after it.
+"""Rebuilds producer state and transaction indexes: from the newest snapshot on disk, or a newer mark in memory, then
+from the batches after it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import functools
 import logging
 from collections.abc import Iterator
 
-from penstock.core.log_settings import NO_LIMIT
 from penstock.core.types import Buffer, TopicPartition
 from penstock.log.state.availability import Availability
 from penstock.log.state.contents import LogContents
@@ -26,22 +25,21 @@ from penstock.protocol.records import EndMarker, decode_end_marker, iterate_reco
 logger = logging.getLogger(__name__)
 
 
-def rebuild_producer_state(contents: LogContents, now_ms: int) -> None:
-    """Headers are read, records are not, but for control batches. Transaction indexes that are missing come back on the
-    way.
+def rebuild_producer_state(contents: LogContents) -> None:
+    """Reads headers, and records of control batches alone. Rebuilds missing transaction indexes on the way.
 
-    Replay begins where the snapshot was taken, be it before the log start: deleted records still stand in their
-    segment, and a producer whose last batch was one of them goes on. A snapshot from before the first segment has a gap
-    after it and would know less than the producer does, so it is not used.
+    Replay begins at the snapshot's offset, even before the log start: deleted records still stand in their segment, and
+    a producer whose last batch was one of them continues. A snapshot from before the first segment has a gap after it
+    and would know less than the producer does, so it is not used.
     """
     state, snapshots, segments, aborted = contents.producers, contents.snapshots, contents.segments, contents.aborted
     start, entries, unreplicated = _find_beginning(contents)
     find_earlier = functools.partial(_find_earlier_batches, contents.availability, segments)
-    state.load(entries, start, now_ms, contents.settings.producer_id_expiration_ms, find_earlier, unreplicated)
+    state.load(entries, start, find_earlier, unreplicated)
     if start < contents.log_end_offset:
         for segment in segments.from_offset(start):
             if segment.base_offset > start:
-                # Taken again on the way, so that the next recovery need not begin this far back.
+                # A new snapshot on the way, so that the next recovery need not begin this far back.
                 snapshots.write(segment.base_offset, state.entries.values())
             for completed in _replay_segment(state, segment, start, contents):
                 aborted.note(segment.base_offset, completed)
@@ -68,10 +66,10 @@ def _find_earlier_batches(
 def rebuild_transaction_index(
     base_offset: int, topic_partition: TopicPartition, snapshots: Snapshots, segments: Segments
 ) -> TransactionIndex:
-    """Of one sealed segment, whose file is damaged, with a producer state for the occasion."""
+    """Rebuilds the index of one sealed segment, whose file is damaged, with a temporary producer state."""
     start, entries = snapshots.load_newest(base_offset) or (segments.first.base_offset, [])
     state = ProducerState(topic_partition)
-    state.load(entries, start, 0, NO_LIMIT)
+    state.load(entries, start)
     index = TransactionIndex(base_offset)
     for segment in segments.from_offset(start):
         if segment.base_offset > base_offset:
@@ -85,8 +83,8 @@ def rebuild_transaction_index(
 def _replay_segment(
     state: ProducerState, segment: Segment, start: int, marked: LogContents | None = None
 ) -> Iterator[CompletedTransaction]:
-    """The transactions that come to an end in it, while `state` follows. The contents of `marked` get marks from their
-    high watermark on: what lies behind it may be cut off soon.
+    """The transactions that end in the segment, while `state` follows. The contents of `marked` get marks from their
+    high watermark on: a truncation may soon remove records behind it.
     """
     file = segment.open_file()
     for position, header in segment.scan_from(start):
@@ -106,7 +104,7 @@ def _replay_segment(
 
 
 def read_marker(batch: Buffer) -> EndMarker | None:
-    """What a control batch says; None when compaction has emptied it, or it makes no sense to this version."""
+    """The marker in a control batch; None when compaction has emptied it, or this version cannot read it."""
     try:
         for record in iterate_records(batch):
             return decode_end_marker(record)

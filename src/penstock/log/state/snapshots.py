@@ -36,7 +36,7 @@ class Snapshots:
         return f"{self.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
 
     def write(self, offset: int, entries: Collection[ProducerStateEntry], *, sync: bool = False) -> None:
-        """In place, not atomically: it carries a checksum, and a damaged one is ignored."""
+        """Writes in place, not atomically: the file carries a checksum, and a damaged file is ignored."""
         if offset in self.offsets:
             return
         self.files.write_file(self.path(offset), encode_snapshot(entries), sync=sync)
@@ -44,15 +44,15 @@ class Snapshots:
         self._durable.discard(offset)
 
     def trust(self) -> None:
-        """All were left by a clean shutdown, which syncs them."""
+        """A clean shutdown left and synced all of them."""
         self._durable.update(self.offsets)
 
     def unsynced_from(self, offset: int) -> list[int]:
-        """Those from `offset` on that may not be durable."""
+        """The snapshots from `offset` on that may not be durable."""
         return [taken for taken in self.offsets if taken >= offset and taken not in self._durable]
 
     def load_newest(self, limit: int | None = None) -> tuple[int, list[ProducerStateEntry]] | None:
-        """The newest snapshot that can be read, not past `limit`; those that cannot be read are removed."""
+        """The newest readable snapshot, not past `limit`; removes unreadable snapshots."""
         for offset in reversed(self.offsets):
             if limit is not None and offset > limit:
                 continue
@@ -64,8 +64,8 @@ class Snapshots:
         return None
 
     def remove_stray(self, base_offsets: Collection[int]) -> None:
-        """Keep one per segment, and of the others what a clean shutdown leaves: the newest two, if they lie past the
-        last segment's base.
+        """Keeps one per segment, and of the others those of a clean shutdown: the newest two, if they lie past the last
+        segment's base.
         """
         last_base = max(base_offsets, default=0)
         strays = [offset for offset in self.offsets if offset not in base_offsets]
@@ -78,7 +78,7 @@ class Snapshots:
         self._remove([taken for taken in self.offsets if taken < offset])
 
     def mark_deleted_at(self, offsets: Collection[int]) -> list[str]:
-        """Rename the files out of the way; the paths that remain to be removed."""
+        """Renames the files out of the way; returns the paths to remove."""
         marked = []
         for offset in [taken for taken in self.offsets if taken in offsets]:
             with contextlib.suppress(FileNotFoundError):

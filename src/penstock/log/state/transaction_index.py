@@ -1,8 +1,8 @@
 """The transaction index of a segment, in memory; the bytes of `.txnindex` are Kafka's.
 
 34-byte entries: i16 version = 0, i64 producer id, i64 first offset, i64 last offset (the marker's), i64 last stable
-offset when the marker was written. Only aborted transactions have one, in the segment that holds their marker; a
-transaction may have begun segments earlier. It carries no checksum: `decode` refuses what cannot be right and the
+offset when the marker was written. Only aborted transactions have an entry, in the segment that holds their marker; a
+transaction may have begun segments earlier. The index carries no checksum: `decode` refuses impossible entries and the
 segment is replayed.
 """
 
@@ -26,7 +26,7 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # the marker's
-    last_stable_offset: int  # nothing before it was undecided once the marker stood
+    last_stable_offset: int  # every transaction before it was decided once the marker stood
 
 
 class TransactionIndex:
@@ -53,7 +53,7 @@ class TransactionIndex:
         )
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Nothing happens when the marker is there already: replay may begin before the last entry."""
+        """Does nothing when the marker is there already: replay may begin before the last entry."""
         if self.last_offsets and aborted.last_offset <= self.last_offsets[-1]:
             return
         self.producer_ids.append(aborted.producer_id)
@@ -68,9 +68,9 @@ class TransactionIndex:
             del column[slot:]
 
     def collect(self, start_offset: int, end_offset: int, overlapping: list[AbortedTransaction]) -> bool:
-        """Add the transactions that overlap [start_offset, end_offset); whether later segments need not be asked.
+        """Adds the transactions that overlap [start_offset, end_offset); returns whether later segments need no search.
 
-        Later segments need not be asked once everything before `end_offset` was decided when an entry was made: a
+        Later segments need no search once every transaction before `end_offset` was decided when an entry was made: a
         transaction that was aborted after that began after that.
         """
         for slot in range(bisect_left(self.last_offsets, start_offset), len(self.last_offsets)):

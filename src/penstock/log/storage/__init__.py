@@ -1,1 +1,1 @@
-"""Segments and their indexes on the disk."""
+"""Segments and their indexes on disk."""

@@ -1,8 +1,8 @@
-"""The disk, and the only place that calls the operating system for it.
+"""The disk. No other module calls the operating system for it.
 
-Everything above takes a `Files` and so can be tested against failing disks (`penstock.testing.disks.failing`). Reads
-use pread and never mmap: when a mapped file is cut short or its disk fails, the kernel sends SIGBUS, which ends the
-process and every healthy partition with it; pread returns an error that takes one partition offline.
+Everything above takes a `Files` and so can be tested against failing disks (`penstock.testing.disks.faulty_files`).
+Reads use pread and never mmap: when a mapped file is cut short or its disk fails, the kernel sends SIGBUS, which ends
+the process and every healthy partition with it; pread returns an error that takes one partition offline.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from penstock.core.types import Buffer
 
 StrPath = str | Path
 
-# What an OSError says when there is no room. Nothing goes offline where the same work can be tried again later:
-# checkpoints, index entries, new partitions. A failed append or fsync takes its partition offline until the next start.
+# The errors of a full disk. Nothing goes offline where the same work can be tried again later: checkpoints, index
+# entries, new partitions. A failed append or fsync takes its partition offline until the next start.
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-# The process or the machine has no descriptor, or no memory, for the moment. Says nothing about the disk: nothing goes
-# offline, and the same work is tried again later.
+# The process or the machine lacks descriptors, or memory, for the moment. This shows nothing about the disk: nothing
+# goes offline, and the same work is tried again later.
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 PASSING = (*NO_DESCRIPTOR, errno.ENOMEM)
-# What no data directory goes offline for.
+# The errors for which no data directory goes offline.
 NOT_BROKEN = (*FULL_DISK, *PASSING)
 
 
 _SYNC_FILE_RANGE_WRITE = 2
-# What is read whole is mostly much smaller.
+# The first read of a whole file: most files are much smaller.
 _READ_SIZE = 16_384
 
 
 @functools.cache
 def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Linux has it, and Python has no name for it. An embedded broker that takes few bytes does not import ctypes."""
+    """Linux has the call, and Python has no name for it. An embedded broker that takes few bytes does not import
+    ctypes.
+    """
     import ctypes
 
     try:
@@ -53,7 +55,7 @@ def _find_sync_file_range() -> Callable[[int, int, int, int], int] | None:
 
 
 class OpenFile:
-    """An open file. It closes when the last reference goes, so whoever still serves from it can finish."""
+    """An open file. It closes when the last reference is dropped, so its readers can finish."""
 
     __slots__ = ("_fd", "path")
 
@@ -65,7 +67,7 @@ class OpenFile:
         return self._fd
 
     def write(self, buffers: Sequence[Buffer], position: int, size: int) -> None:
-        """All `size` bytes of `buffers` at `position`, or OSError with some of them written.
+        """Writes all `size` bytes of `buffers` at `position`, or raises OSError with some of them written.
 
         Costs one system call: 1 us for a small batch, 50 us for 1 MiB. Tried: joining the buffers first (the same for a
         small batch, half as much again at 4 KiB, 2.5 times at 1 MiB). Shown by the produce rows of `make bench`.
@@ -75,7 +77,7 @@ class OpenFile:
             self._write_rest(b"".join(buffers), written, position)
 
     def _write_rest(self, data: bytes, written: int, position: int) -> None:
-        """A short write is how a full disk first shows itself; the next write says why."""
+        """A full disk first shows itself as a short write; the next write raises the reason."""
         view = memoryview(data)
         while written < len(view):
             count = os.pwrite(self._fd, view[written:], position + written)
@@ -109,17 +111,17 @@ class OpenFile:
         os.fsync(self._fd)
 
     def start_write_back(self, position: int, size: int) -> None:
-        """Ask the kernel to begin writing a range to the disk, and wait for nothing but room in the disk's queue.
+        """Asks the kernel to begin writing a range to the disk, and waits for nothing but room in the disk's queue.
 
-        Nothing is durable afterwards, and an error shows in the next fsync alone. Where the system has no such call,
-        the kernel begins when it likes.
+        Nothing is durable afterwards, and only the next fsync reports an error. On a system without such a call, the
+        kernel begins at its own time.
         """
         sync_file_range = _find_sync_file_range()
         if sync_file_range is not None:
             sync_file_range(self._fd, position, size, _SYNC_FILE_RANGE_WRITE)
 
     def is_shared(self) -> bool | None:
-        """Whether another descriptor is open on the file, here or in another process; None when the system cannot say.
+        """Whether another descriptor is open on the file, here or in another process; None when the system cannot tell.
 
         Linux gives a write lease only to the sole user of a file. It is given back at once.
         """
@@ -156,9 +158,9 @@ class FileSlice:
         return self.size
 
     def send(self, socket_fd: int, start: int) -> int:
-        """As much of the slice from `start` on as the socket takes now; BlockingIOError when it takes nothing.
+        """Sends as much of the slice from `start` on as the socket takes now; BlockingIOError when it takes nothing.
 
-        Costs a quarter of reading and writing (0.05 s of CPU per GB on loopback instead of 0.2). Bench: consume 1 KiB.
+        Costs a quarter of a read and a write (0.05 s of CPU per GB on loopback instead of 0.2). Bench: consume 1 KiB.
         """
         sent = self.file.send(socket_fd, self.position + start, self.size - start)
         if sent == 0:
@@ -188,7 +190,7 @@ class Files:
         return OpenFile(os.open(path, flags, 0o644), str(path))
 
     def read_file(self, path: StrPath) -> bytes:
-        """Costs half of what `open` and `read` of Python do. A start reads five files for each partition."""
+        """Costs half of Python's `open` and `read`. A start reads five files for each partition."""
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             data = os.read(fd, _READ_SIZE)
@@ -227,7 +229,7 @@ class Files:
         os.replace(source, target)
 
     def unlink(self, path: StrPath) -> None:
-        """Gone afterwards; not an error when it was gone before."""
+        """The name is removed afterwards; no error when it did not exist."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -239,7 +241,7 @@ class Files:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
     def make_directory(self, path: StrPath) -> None:
-        """FileExistsError when something is there already."""
+        """FileExistsError when the name exists."""
         os.mkdir(path, 0o755)
 
     def make_directories(self, path: StrPath) -> None:
@@ -261,7 +263,7 @@ class Files:
         return os.stat(path).st_size
 
     def space(self, path: StrPath) -> DiskSpace:
-        """Of the disk that the path lies on. A network disk that hangs does not answer."""
+        """The space of the path's disk. A network disk that hangs does not answer."""
         usage = os.statvfs(path)
         return DiskSpace(usage.f_blocks * usage.f_frsize, usage.f_bavail * usage.f_frsize)
 
@@ -286,7 +288,7 @@ class Files:
             os.close(fd)
 
     def lock(self, path: StrPath) -> OpenFile:
-        """BlockingIOError when another process, or another opener in this one, holds it. Kept until closed."""
+        """BlockingIOError when another process, or another opener in this process, holds it. Kept until closed."""
         file = self.open(path, create=True)
         try:
             fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -297,7 +299,7 @@ class Files:
 
     def lock_directory(self, path: StrPath) -> OpenFile:
         """As `lock`, on the directory itself: a rename takes the lock along, and no name is added. A file system that
-        locks no directories (NFS) locks nothing here, and says nothing.
+        locks no directories (NFS) locks nothing here, and reports no error.
         """
         directory = OpenFile(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), str(path))
         try:

@@ -1,7 +1,7 @@
 """The file of an index: the first entries of the index, one after the other, and nothing else.
 
-An index only grows, so a write adds the entries that the file lacks. When the index was cut or built anew, the file
-holds something else and is written whole.
+An index only grows, so a write adds the entries that the file lacks. After a truncation or a rebuild of the index, the
+file holds other entries and is written whole.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ class IndexFile:
         self._files = files
         self._path = path
         self._entry_size = entry_size
-        self._written: int | None = None  # how many entries the file holds; None when it holds something else
+        self._written: int | None = None  # the number of entries in the file; None when it holds others
         self._is_synced = False
 
     def read(self) -> bytes:
         return self._files.read_file(self._path)
 
     def note_read(self, entries: Entries) -> None:
-        """`entries` are what the file holds, as it was found on disk."""
+        """`entries` are the file's content, as it was found on disk."""
         self._written = len(entries)
         self._is_synced = True
 
     def note_empty(self) -> None:
-        """The file was made and holds nothing: its name is all that can be lost."""
+        """The file was made and is empty: only its name can be lost."""
         self._written = 0
         self._is_synced = True
 
     def relocate(self, path: str, written: int | None) -> None:
-        """`written` is how many entries the file there holds; None when nobody knows."""
+        """`written` is the number of entries in the file there; None when it is unknown."""
         self._path, self._written, self._is_synced = path, written, False
 
     def is_empty(self) -> bool:
-        """On disk. False when there is no file."""
+        """Whether the file on disk is empty. False when there is no file."""
         try:
             return self._files.size(self._path) == 0
         except FileNotFoundError:
@@ -61,8 +61,8 @@ class IndexFile:
     def write(self, entries: Entries) -> None:
         """Afterwards the file holds all of `entries`. After an OSError the next call writes the same ones again.
 
-        Costs 10 us for a few entries, most of it for opening and closing the file: descriptors are worth more to
-        segments that are read.
+        Costs 10 us for a few entries, most of it for the open and close of the file: segments that are read need
+        descriptors more.
         """
         written = self._written
         if written == len(entries):
@@ -74,7 +74,7 @@ class IndexFile:
         self._written = len(entries)
 
     def _append(self, data: bytes, position: int) -> bool:
-        """False when somebody has removed the file."""
+        """False when another program has removed the file."""
         try:
             file = self._files.open(self._path)
         except FileNotFoundError:
@@ -97,7 +97,7 @@ class IndexFiles:
     __slots__ = ("offsets", "times")
 
     def __init__(self, files: Files, path: str) -> None:
-        """`path` is that of the segment, without a suffix."""
+        """`path` is the path of the segment, without a suffix."""
         self.offsets = IndexFile(files, path + names.OFFSET_INDEX, OFFSET_ENTRY_SIZE)
         self.times = IndexFile(files, path + names.TIME_INDEX, TIME_ENTRY_SIZE)
 
@@ -118,7 +118,7 @@ class IndexFiles:
         return [path for path in paths if path is not None]
 
     def relocate(self, path: str, counts: tuple[int, int] | None) -> None:
-        """The files lie elsewhere, and hold so many entries there."""
+        """The files lie elsewhere, with these numbers of entries."""
         offset_count, time_count = counts or (None, None)
         self.offsets.relocate(path + names.OFFSET_INDEX, offset_count)
         self.times.relocate(path + names.TIME_INDEX, time_count)

@@ -3,8 +3,10 @@
 `.index`: 8-byte entries (i32 relative offset, i32 file position): the last offset of the batch that begins at the
 position.
 `.timeindex`: 12-byte entries (i64 timestamp, i32 relative offset): the largest timestamp so far and the last offset of
-its batch. Both grow in both columns, so a lookup is a binary search. They carry no checksum: `decode` refuses what
-cannot be right and the segment is scanned anew.
+its batch.
+
+Both grow in both columns, so a lookup is a binary search. They carry no checksum: `decode` refuses impossible entries
+and the segment is scanned again.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 class CorruptIndexError(ValueError):
-    """An index file holds what no index could; it is rebuilt from the log."""
+    """An index file has impossible content; it is rebuilt from the log."""
 
 
 def _big_endian(values: array[int]) -> array[int]:
@@ -108,7 +110,7 @@ class TimeIndex:
         return len(self.offsets)
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Nothing happens unless the timestamp is newer than the last entry's."""
+        """Does nothing unless the timestamp is newer than the last entry's."""
         if timestamp > (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
             self.timestamps.append(timestamp)
             self.offsets.append(offset - self.base_offset)
@@ -121,7 +123,7 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> int:
         """An offset at or before the first record as new as `timestamp`."""
-        # An entry names the first batch that reached its timestamp, so an equal one is early enough.
+        # An entry names the first batch that reached its timestamp, so an equal timestamp is early enough.
         slot = bisect_right(self.timestamps, timestamp) - 1
         return self.base_offset + (self.offsets[slot] if slot >= 0 else 0)
 
@@ -159,7 +161,7 @@ class TimeIndex:
 
 
 def _grows(column: array[int]) -> bool:
-    """First and last entry only: an index is trusted or rebuilt, and reading all of it would cost as much as
-    rebuilding.
+    """First and last entry only: an index is trusted or rebuilt, and a read of all of it would cost as much as a
+    rebuild.
     """
     return column[0] >= 0 and (len(column) == 1 or column[0] < column[-1])

@@ -1,7 +1,7 @@
-"""How many files and how much index stay open, however many segments there are.
+"""Limits the number of open files and the size of loaded indexes, however many segments there are.
 
-A second-chance cache: using an item costs one attribute store, so the hot path never touches the cache itself; an item
-used since it was last looked at moves to the back of the queue, one that was not is evicted.
+A second-chance cache: each use of an item costs one attribute store, so the hot path never touches the cache itself; an
+item used since its last check moves to the back of the queue, an unused item is evicted.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from penstock.log.storage.files import Files, OpenFile
+from penstock.log.storage.roll_allowance import RollAllowance
 
 # Most systems allow a process 1,024 descriptors by default; half are left for connections. A server may raise both.
 MAX_OPEN_FILES = 512
@@ -20,7 +21,7 @@ class Evictable(Protocol):
     recently_used: bool
 
     def evict(self) -> None:
-        """Give the resource back; it can be had again at the price of opening or reading it."""
+        """Gives the resource back; the next use opens or reads it again."""
 
 
 class SecondChanceCache:
@@ -59,7 +60,7 @@ class SecondChanceCache:
 
 
 class OpenResources:
-    """What the segments of one broker share."""
+    """The resources that the segments of one broker share."""
 
     def __init__(
         self, files: Files, max_open_files: int = MAX_OPEN_FILES, max_index_bytes: int = MAX_INDEX_BYTES
@@ -67,13 +68,14 @@ class OpenResources:
         self.files = files
         self.log_files = SecondChanceCache(max_open_files)
         self.indexes = SecondChanceCache(max_index_bytes)
+        self.roll_allowance = RollAllowance()
 
 
 class LogFile:
-    """The `.log` file of a segment, opened when it is needed.
+    """The `.log` file of a segment, opened on demand.
 
-    Evicting it only drops this reference: a slice that is being served keeps the descriptor, and data written through a
-    descriptor that is gone is in the page cache of the file, where a later fsync through another finds it.
+    An eviction only drops this reference: an open slice keeps the descriptor, and data written through a closed
+    descriptor is in the page cache of the file, where a later fsync through another finds it.
     """
 
     __slots__ = ("_file", "path", "recently_used", "resources")

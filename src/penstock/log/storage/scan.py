@@ -1,8 +1,8 @@
-"""Stepping through a log file batch by batch.
+"""Steps through a log file batch by batch.
 
 `scan_headers` reads headers alone, for searches; `scan_batches` verifies every checksum, for recovery;
-`scan_needed_batches` those of the batches that are asked for, for compaction. All raise CorruptLogError where no batch
-can stand.
+`scan_needed_batches` verifies those of the needed batches, for compaction. All raise CorruptLogError where no batch can
+stand.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.protocol.batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, BatchHeade
 
 _HEADER_CHUNK = 16 * 1024  # a few index intervals: one read covers the usual search
 _DATA_CHUNK = 1024 * 1024
-_SKIPPING_CHUNK = 4096  # the headers of many small batches, or the one of a large one
+_SKIPPING_CHUNK = 4096  # the headers of many small batches, or the header of a large one
 
 
 class CorruptLogError(Exception):
-    """What stands at `position` is not a batch, or is a damaged one."""
+    """The bytes at `position` are no batch, or a damaged one."""
 
     def __init__(self, path: str, position: int, why: str) -> None:
         super().__init__(f"{path} is damaged at position {position}: {why}")
@@ -42,7 +42,7 @@ def scan_headers(file: OpenFile, position: int, end: int) -> Iterator[tuple[int,
 
 
 def scan_batches(file: OpenFile, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, batch) with every checksum verified: what recovery does."""
+    """(position, header, batch) with every checksum verified: for recovery."""
     for at, header, batch in scan_needed_batches(file, position, end, _DATA_CHUNK, lambda _: True):
         assert batch is not None
         yield at, header, batch
@@ -52,7 +52,7 @@ def scan_needed_batches(
     file: OpenFile, position: int, end: int, chunk_size: int, is_needed: Callable[[BatchHeader], bool]
 ) -> Iterator[tuple[int, BatchHeader, memoryview | None]]:
     """As `scan_batches`, but None stands for a batch that is not needed: most of it is not read, and its checksum is
-    not verified. A header is read whole however small a chunk is asked for.
+    not verified. A header is read whole however small the chunk is.
     """
     chunk_size = max(chunk_size, _SKIPPING_CHUNK)
     chunk, chunk_start, ahead = memoryview(b""), position, chunk_size
@@ -76,7 +76,7 @@ def scan_needed_batches(
 
 
 def read_batch(file: OpenFile, position: int, header: BatchHeader) -> bytes:
-    """The whole batch at `position`, checked: it is about to be looked into."""
+    """The whole batch at `position`, checked: the caller is about to open it."""
     data = file.read(position, header.size)
     if len(data) != header.size or not is_crc_valid(data, 0, header):
         raise CorruptLogError(file.path, position, "the checksum does not match")

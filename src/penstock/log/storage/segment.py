@@ -1,7 +1,7 @@
 """One segment: a `.log` file of batches, and its indexes (`segment_indexes`).
 
-Batches are appended to the active segment only. A segment that is sealed never changes again, but that truncation may
-make it the active one. After a crash `recover` checks every batch and builds the indexes from the log.
+Only the active segment gets new batches. A sealed segment never changes again, unless a truncation makes it the active
+segment. After a crash `recover` checks every batch and builds the indexes from the log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.protocol.batch import BatchHeader
 
 logger = logging.getLogger(__name__)
 
-# The batches appended last, by base offset: a consumer that keeps up asks for one of them, and finds it without a
+# The last appended batches, by base offset: a consumer that keeps up asks for one of them, and finds it without a
 # search.
 _RECENT_BATCHES = 64
 
@@ -75,8 +75,8 @@ class Segment:
     def create(
         cls, directory: str, base_offset: int, settings: LogSettings, resources: OpenResources, now_ms: int
     ) -> Segment:
-        """Or OSError, with nothing left of it as far as the disk allows: records behind its base offset may still come
-        into the segment before it.
+        """Creates the files or raises OSError, and then removes them as far as the disk allows: records behind its base
+        offset may still come into the segment before it.
         """
         segment = cls(directory, base_offset, settings, resources, now_ms)
         try:
@@ -92,8 +92,8 @@ class Segment:
         return segment
 
     def take_over_empty(self) -> None:
-        """The first segment of a new log. Its files were made before, in a thread, and the disk is not asked: the log
-        is opened by the first append or read.
+        """The first segment of a new log. Its files were made before, in a thread, and the disk is not touched: the
+        first append or read opens the log.
         """
         self.is_active = True
         self.indexes.take_over_empty()
@@ -109,18 +109,18 @@ class Segment:
     # ---- append
 
     def append(self, buffers: Sequence[Buffer], size: int) -> int:
-        """Write one or several whole batches at the end; the position they begin at. `note_batch` must follow for each.
+        """Writes one or several whole batches at the end; returns their position. `note_batch` must follow for each.
 
-        Costs the write; finding the open file is 0.05 us of it, so the descriptor of the active segment can be in the
-        cache like any other. Shown by the produce rows of `make bench`.
+        Costs the write; the lookup of the open file is 0.05 us of it, so the descriptor of the active segment can be in
+        the cache like any other. Shown by the produce rows of `make bench`.
         """
         position = self.size
         file = self.log_file.get()
         try:
             file.write(buffers, position, size)
         except OSError:
-            # Part of the batch may be on disk. Cut it off, so that nothing is ever appended behind a torn batch; when
-            # that fails as well, recovery cuts it: the caller takes the partition offline either way.
+            # Part of the batch may be on disk. This cuts it off, so that nothing is ever appended behind a torn batch;
+            # when that fails as well, recovery cuts it: the caller takes the partition offline either way.
             with contextlib.suppress(OSError):
                 file.truncate(position)
             raise
@@ -128,7 +128,7 @@ class Segment:
         return position
 
     def note_batch(self, position: int, size: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """Remember a batch that stands at `position`: in the indexes, and where to find it again soon."""
+        """Takes in a batch that stands at `position`: in the indexes, and among the last batches."""
         if position == 0:
             self._first_timestamp = max_timestamp
         self.indexes.note_batch(position, size, last_offset, max_timestamp)
@@ -138,7 +138,7 @@ class Segment:
             del recent[next(iter(recent))]
 
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch: what the age of a segment is counted from."""
+        """The largest timestamp of the first batch: the start of a segment's age."""
         if self._first_timestamp is None:
             if self.size == 0:
                 return NO_TIMESTAMP
@@ -151,8 +151,8 @@ class Segment:
     def find_batch(self, offset: int) -> tuple[int, BatchHeader] | None:
         """(position, header) of the first batch that ends at or after `offset`; None when every batch ends before it.
 
-        Costs 2.5 us for one of the batches appended last. Any other costs a binary search, a read of 16 KiB and 1 us
-        per batch stepped over: 25 to 40 us when batches are small. Tried: without remembering the last ones, the same
+        Costs 2.5 us for one of the last appended batches. Any other costs a binary search, a read of 16 KiB and 1 us
+        per skipped batch: 25 to 40 us when batches are small. Tried: without the memory of the last batches, the same
         40 us at the tail, where most consumers are. Shown by the one-record row of `make bench`.
         """
         position = self._recent.get(offset)
@@ -193,14 +193,14 @@ class Segment:
     # ---- change hands
 
     def write_out(self, trim: bool) -> None:
-        """All that `seal` writes, while batches may still come. `trim` cuts off preallocated space."""
+        """Writes everything that `seal` writes, while batches may still come. `trim` cuts off preallocated space."""
         if trim:
             self.log_file.get().truncate(self.size)
         self.indexes.add_final_time_entry()
         self.indexes.write_entries()
 
     def seal(self, trim: bool) -> None:
-        """No batch is appended any more: the indexes go to disk, unless `write_out` was called just before."""
+        """No batch follows: the indexes go to disk, unless `write_out` was called just before."""
         if trim:
             self.log_file.get().truncate(self.size)
         self.indexes.seal(self.size)
@@ -208,7 +208,7 @@ class Segment:
         self._recent.clear()
 
     def open_active(self) -> int:
-        """Make a loaded segment the active one and find where it ends: the offset the next batch gets.
+        """Makes a loaded segment the active segment and finds its end: the offset of the next batch.
 
         Reads the indexes and the headers behind the last entry, not the data. CorruptLogError when the tail is not
         whole batches.
@@ -225,8 +225,8 @@ class Segment:
         return next_offset
 
     def recover(self, on_batch: Callable[[BatchHeader], None]) -> int:
-        """Check every batch, rebuild the indexes, and cut the file at the first bad batch; the number of bytes cut.
-        `seal` or `open_active` must follow.
+        """Checks every batch, rebuilds the indexes, and cuts the file at the first bad batch; returns the number of
+        bytes cut. `seal` or `open_active` must follow.
         """
         file = self.log_file.get()
         file_size = file.size()
@@ -247,19 +247,19 @@ class Segment:
         self.indexes.add_final_time_entry()
         if file_size > self.size:
             file.truncate(self.size)
-            file.sync()  # the next batch may begin a new segment, and nothing would sync this one any more
+            file.sync()  # the next batch may begin a new segment, and nothing would sync this segment any more
         self.unchecked_end = 0
         return file_size - self.size
 
     def truncate(self, offset: int, now_ms: int) -> int:
-        """Remove every batch that ends at or after `offset`, and make this the active segment; where it ends now."""
+        """Removes every batch that ends at or after `offset`, and makes this the active segment; returns its end."""
         first = self.find_batch(offset)
         self.indexes.truncate(offset, self.size)
         self._recent.clear()
         if first is not None:
             self.log_file.get().truncate(first[0])
             self.size = first[0]
-            # What comes next at these positions is written by this process, in batches of other sizes.
+            # This process writes the next bytes at these positions, in batches of other sizes.
             self.checked_end, self.unchecked_end = min(self.checked_end, self.size), min(self.unchecked_end, self.size)
         if self.size == 0:
             self.created_ms, self._first_timestamp = now_ms, None
@@ -268,8 +268,8 @@ class Segment:
     # ---- leave
 
     def relocate(self, directory: str, index_counts: tuple[int, int] | None) -> None:
-        """The same bytes lie in another directory. Nobody has read them there yet, so they are checked when they are
-        first served. Open slices stay readable.
+        """The same bytes lie in another directory. They are unread there, so they are checked when they are first
+        served. Open slices stay readable.
         """
         self._path = f"{directory}/{self.base_offset:020d}"
         self.log_file.relocate(self.path(names.LOG))
@@ -278,7 +278,7 @@ class Segment:
         self.checked_end, self.unchecked_end = 0, self.size
 
     def mark_deleted(self) -> list[str]:
-        """Rename the files out of the way; the paths that remain to be removed. Open slices stay readable."""
+        """Renames the files out of the way; returns the paths to remove. Open slices stay readable."""
         self.close()
         files, marked = self.resources.files, []
         for suffix in names.SEGMENT_SUFFIXES:

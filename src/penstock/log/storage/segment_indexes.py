@@ -1,13 +1,13 @@
-"""The offset index and the time index of one segment: in memory, on disk, and borne out by the log.
+"""The offset index and the time index of one segment: in memory, on disk, and checked against the log.
 
 - The indexes of the active segment are writable and stay in memory. Their files lie beside the log from the first batch
   on and hold the entries up to the last `write_entries`, which housekeeping calls every second: no append waits for
   them. The files hold entries alone, without the zeros that Kafka preallocates.
-- Nothing reads the files of an active segment back but a start after a clean shutdown, which left them complete and
-  durable. After any other end they may be behind the log, or ahead of it, or torn: recovery writes them anew.
+- Only a start after a clean shutdown, which left them complete and durable, reads the files of an active segment. After
+  any other end they may be behind the log, or ahead of it, or torn: recovery writes them again.
 - The indexes of a sealed segment are read from their files when a search needs them. The index cache may evict them.
-- An index has no checksum. A file that is missing or cannot be right, and an entry that leads to no batch, cost a pass
-  over the headers of the log: the indexes are built anew and written.
+- An index has no checksum. A missing or impossible file, and an entry that leads to no batch, cost a pass over the
+  headers of the log: the indexes are rebuilt and written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class IndexEntries(NamedTuple):
-    """The last entries of both indexes as their files have them, and how many come before."""
+    """The last entries of both indexes as their files have them, and the number of entries before them."""
 
     offset_start: int
     offsets: bytes
@@ -43,7 +43,7 @@ class IndexEntries(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, int]:
-        """How many entries the files hold with these."""
+        """The number of entries in the files with these."""
         return (
             self.offset_start + len(self.offsets) // OFFSET_ENTRY_SIZE,
             self.time_start + len(self.times) // TIME_ENTRY_SIZE,
@@ -51,7 +51,7 @@ class IndexEntries(NamedTuple):
 
 
 class SegmentIndexes:
-    """Calls that may have to read the log take `log_size`, the number of its bytes that are batches."""
+    """Calls that may have to read the log take `log_size`, the number of its bytes in batches."""
 
     __slots__ = (
         "_interval_bytes",
@@ -78,7 +78,7 @@ class SegmentIndexes:
         self.are_full = False
         self.recently_used = False
         self.bytes_since_entry = 0
-        # The newest record so far. For a sealed segment the time index knows: see `newest`.
+        # The newest record so far. For a sealed segment the time index has it: see `newest`.
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self._log_file = log_file
@@ -94,12 +94,12 @@ class SegmentIndexes:
     # ---- grow
 
     def create(self) -> None:
-        """Writable, without any entry, and with files that say so."""
+        """Writable, without any entry, and with empty files."""
         self.start_empty()
         self.write_entries()
 
     def take_over_empty(self) -> None:
-        """Writable, without any entry. The files were made before and are empty: the disk is not asked."""
+        """Writable, without any entry. The files were made before and are empty: the disk is not touched."""
         self.start_empty()
         self.files.note_empty()
         self.has_unwritten = False
@@ -119,12 +119,12 @@ class SegmentIndexes:
         self._replace_files()
 
     def _replace_files(self) -> None:
-        """What the files hold is no longer the beginning of what the indexes hold."""
+        """The files do not hold the beginning of the indexes any more."""
         self.files.note_replaced()
         self.has_unwritten = True
 
     def note_batch(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take in a batch that stands at `position`, after all that were noted before."""
+        """Takes in a batch that stands at `position`, after all earlier batches."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp = max_timestamp
             self.offset_of_max_timestamp = last_offset
@@ -139,22 +139,22 @@ class SegmentIndexes:
         self.bytes_since_entry += size
 
     def note_newest(self, max_timestamp: int, last_offset: int) -> None:
-        """Take in the time of a batch whose entry, if it has one, is in the index already."""
+        """Takes in the time of a batch whose entry, if it has one, is in the index already."""
         if max_timestamp > self.max_timestamp:
             self.max_timestamp, self.offset_of_max_timestamp = max_timestamp, last_offset
 
     def add_final_time_entry(self) -> None:
-        """The newest record gets an entry, so that the time index alone says how old the segment is."""
+        """Adds an entry for the newest record, so that the time index alone shows the age of the segment."""
         assert self._time_index is not None
         before = len(self._time_index)
         self._time_index.append(self.max_timestamp, self.offset_of_max_timestamp)
         self.has_unwritten |= len(self._time_index) > before
 
     def _note_fullness(self) -> None:
-        """One slot of the time index is kept for the entry that sealing adds.
+        """The time index keeps one slot for the entry that the seal adds.
 
-        Costs 0.1 us for each entry, which is each batch of 5 KB. Kept as an attribute, since every append looks at it.
-        Tried: asking the indexes for their lengths at each append (0.3 us). Shown by the produce rows of `make bench`.
+        Costs 0.1 us for each entry, which is each batch of 5 KB. Kept as an attribute, since every append reads it.
+        Tried: the lengths of the indexes at each append (0.3 us). Shown by the produce rows of `make bench`.
         """
         assert self._offset_index is not None
         assert self._time_index is not None
@@ -168,8 +168,8 @@ class SegmentIndexes:
     def find_start(self, offset: int, log_size: int) -> int:
         """The position of a batch that begins at or before `offset`.
 
-        What the entry leads to is looked at first (2 us): a damaged index would pass over records, or condemn a sound
-        log, and is built anew instead.
+        Checks the batch behind the entry first (2 us): a damaged index would pass over records, or condemn a sound log,
+        and is rebuilt instead.
         """
         position = self.offset_index(log_size).lookup(offset)
         if position and not self._is_batch_before(position, offset, log_size):
@@ -213,12 +213,12 @@ class SegmentIndexes:
     # ---- files
 
     def _load(self, log_size: int) -> None:
-        """From their files; from the log itself when a file is missing or cannot be right."""
+        """Loads from their files; from the log itself when a file is missing or impossible."""
         try:
             self._offset_index = OffsetIndex.decode(self.base_offset, self.files.offsets.read(), log_size)
             self._time_index = TimeIndex.decode(self.base_offset, self.files.times.read())
             if log_size and not len(self._time_index):
-                # Sealing adds the newest record's time, so only a log without any timestamp has none; searches by time
+                # The seal adds the newest record's time, so only a log without any timestamp has none; searches by time
                 # and retention would otherwise pass over the segment.
                 raise CorruptIndexError("the time index is empty and the log is not")
             self.files.offsets.note_read(self._offset_index)
@@ -243,8 +243,8 @@ class SegmentIndexes:
         self.write_entries()
 
     def write_entries(self) -> None:
-        """Bring the files up to date. The offsets go first: who reads the files of a running broker looks up there what
-        the time index names. After an OSError the next call writes what is missing.
+        """Updates the files. The offsets go first: a reader of a running broker's files looks up there the offsets in
+        the time index. After an OSError the next call writes the missing entries.
         """
         if self.has_unwritten:
             assert self._offset_index is not None
@@ -256,7 +256,7 @@ class SegmentIndexes:
     # ---- change hands
 
     def encode_from(self, offset_start: int, time_start: int) -> IndexEntries:
-        """What is new in the indexes of an active segment, for a copy of its files."""
+        """The new entries in the indexes of an active segment, for a copy of its files."""
         assert self._offset_index is not None
         assert self._time_index is not None
         return IndexEntries(
@@ -264,11 +264,11 @@ class SegmentIndexes:
         )
 
     def end_offset_before(self, position: int) -> int:
-        """An offset up to which all batches end before `position`, as far as memory tells. The disk is not asked."""
+        """An offset up to which all batches end before `position`, as far as memory has it. The disk is not touched."""
         return self.base_offset if self._offset_index is None else self._offset_index.end_offset_before(position)
 
     def open(self, log_size: int) -> int:
-        """Make them writable; the position of the last entry. Batches from there on are for `note_newest`."""
+        """Makes them writable; returns the position of the last entry. Batches from there on are for `note_newest`."""
         self.is_writable = True
         self._resources.indexes.remove(self)
         if log_size == 0:
@@ -281,12 +281,12 @@ class SegmentIndexes:
         self.max_timestamp, self.offset_of_max_timestamp = self.time_index(log_size).last_entry()
         self.bytes_since_entry = log_size - start
         self._note_fullness()
-        self.write_entries()  # recovery has built them anew
+        self.write_entries()  # recovery has rebuilt them
         return start
 
     def truncate(self, offset: int, log_size: int) -> None:
-        """Drop the entries at and past `offset`. The log still has the `log_size` bytes that the entries speak of;
-        `open` must follow when it is cut.
+        """Drops the entries at and past `offset`. The log still has the `log_size` bytes of the entries; `open` must
+        follow when it is cut.
         """
         offset_index, time_index = self.offset_index(log_size), self.time_index(log_size)
         self.is_writable = True
@@ -296,7 +296,7 @@ class SegmentIndexes:
         self._replace_files()
 
     def seal(self, log_size: int) -> None:
-        """No batch is noted any more: the files get what they lack."""
+        """No batch follows: the files get the missing entries."""
         self.newest(log_size)
         self.add_final_time_entry()
         self.write_entries()

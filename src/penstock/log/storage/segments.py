@@ -1,4 +1,4 @@
-"""The segments of a partition in the order of their base offsets; the last one is the active one."""
+"""The segments of a partition in the order of their base offsets; the last is the active segment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Segments:
 
     def __init__(self, segments: Iterable[Segment]) -> None:
         self._segments = sorted(segments, key=lambda segment: segment.base_offset)
-        self.change_count = 0  # how often segments came or went, and so the names of files
+        self.change_count = 0  # the number of additions and removals of segments, and so of changes of file names
         self._note_change()
 
     def _note_change(self) -> None:
@@ -37,7 +37,7 @@ class Segments:
         return self._sealed_size + self.active.size
 
     def index_of(self, offset: int) -> int:
-        """Which segment holds `offset`: the last that begins at or before it."""
+        """The segment that holds `offset`: the last that begins at or before it."""
         return max(bisect_right(self._base_offsets, offset) - 1, 0)
 
     def at(self, index: int) -> Segment | None:
@@ -48,7 +48,7 @@ class Segments:
         return self._segments[self.index_of(offset) :]
 
     def end_offset_of(self, index: int, log_end_offset: int) -> int:
-        """Where a segment's offsets end: at the base of the next one."""
+        """The end of a segment's offsets: the base of the next segment."""
         return self._base_offsets[index + 1] if index + 1 < len(self._segments) else log_end_offset
 
     def add(self, segment: Segment) -> None:

@@ -1,1 +1,1 @@
-"""Flushing and deleting beside the event loop."""
+"""Flushes and deletes files beside the event loop."""

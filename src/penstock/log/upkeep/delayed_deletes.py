@@ -1,7 +1,6 @@
-"""Files and directories that are out of use but stay for file.delete.delay.ms, so that whoever reads them can
-finish.
+"""Unused files and directories that stay for file.delete.delay.ms, so that their readers can finish.
 
-`take_due` and `settle` run on the owner's thread; the removal between the two runs in any.
+`take_due` and `settle` run on the owner's thread; the removal between the two runs in any thread.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class DelayedDeletes:
         self._due.append((due_ms, path))
 
     def take_due(self, now_ms: int) -> Removal | None:
-        """What another thread may remove; None when nothing is due. `settle` must follow before the next call."""
+        """The removal for another thread; None when nothing is due. `settle` must follow before the next call."""
         due = [path for due_ms, path in self._due if due_ms <= now_ms]
         if not due and not self._held:
             return None
@@ -32,11 +31,11 @@ class DelayedDeletes:
         return Removal(self._files, due, held)
 
     def settle(self, removal: Removal) -> None:
-        """Files that readers still had open are looked at again next time."""
+        """Files that readers still had open are checked again next time."""
         self._held += removal.held
 
     def remove_due(self, now_ms: int) -> None:
-        """All of it at once, for callers that may block."""
+        """Removes all of it at once, for callers that may block."""
         removal = self.take_due(now_ms)
         if removal is not None:
             while removal.step():

@@ -1,10 +1,10 @@
 """fsync beside the event loop.
 
-fsync may take tens of milliseconds, so it runs in another thread while the owner goes on appending. What it touches is
-fixed beforehand, on the owner's thread: `Flushing.prepare` captures open files and paths in a `Flush`, `Flush.run` in
-any thread syncs them, and back on the owner's thread `Flushing.mark_flushed` moves the recovery point. The thread
-shares no mutable state with the log, but for the flag that the partition was deleted and for the epoch file, which has
-a lock: the open files are kept open by the Flush itself.
+fsync may take tens of milliseconds, so it runs in another thread while the owner goes on appending. The owner's thread
+fixes its files beforehand: `Flushing.prepare` captures open files and paths in a `Flush`, `Flush.run` in any thread
+syncs them, and back on the owner's thread `Flushing.mark_flushed` raises the recovery point. The thread shares no
+mutable state with the log, except for the flag that the partition was deleted and for the epoch file, which has a lock:
+the open files are kept open by the Flush itself.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class CapturedEpochs(NamedTuple):
     availability: Availability
 
     def run(self) -> None:
-        """Nothing where the partition was deleted meanwhile: a new one of the same name may have the path by now."""
+        """Does nothing where the partition was deleted meanwhile: a new partition of the same name may have the path by
+        now.
+        """
         if not self.availability.is_removed:
             with contextlib.suppress(FileNotFoundError):  # deleted in this moment
                 self.file.write(self.write)
@@ -59,15 +61,15 @@ class Flush:
         self.epochs = epochs
 
     def run(self) -> int:
-        """The offset now durable. An OSError means that the kernel may have dropped what it could not write: the owner
-        must take the partition offline, as trying again would only pretend to succeed. NO_DESCRIPTOR is another thing:
-        a file was not opened, and so nothing of it was dropped.
+        """The offset now durable. An OSError means that the kernel may have dropped data that it could not write: the
+        owner must take the partition offline, as another attempt would only pretend to succeed. NO_DESCRIPTOR is
+        different: a file was not opened, and so nothing of it was dropped.
         """
         for file in self._log_files:
             file.sync()
         self.epochs.run()
         for path in self._paths:
-            # Deleted by retention in the meantime: then nobody needs it durable.
+            # Deleted by retention in the meantime: then it need not be durable.
             with contextlib.suppress(FileNotFoundError):
                 self._files.sync_file(path)
         for directory in self._directories:
@@ -94,7 +96,9 @@ def capture_flush(contents: LogContents) -> Flush:
 
 
 def _write_near_high_watermark(contents: LogContents) -> None:
-    """The next leader may not have what is past the high watermark: then the log is cut, and replayed from here on."""
+    """The next leader may lack records past the high watermark: then the log is truncated, and replayed from here
+    on.
+    """
     if contents.high_watermark < contents.log_end_offset:
         mark = contents.marks.find(contents.segments.active.base_offset, contents.high_watermark)
         if mark is not None:
@@ -102,13 +106,13 @@ def _write_near_high_watermark(contents: LogContents) -> None:
 
 
 def capture_closing(contents: LogContents) -> Flush:
-    """Everything that a clean shutdown leaves: no batch comes after this. What the files lack is written here.
+    """The files of a clean shutdown: no batch comes after this. The missing data is written here.
 
-    Snapshot, transaction index and indexes must be durable: nothing would notice their loss after a clean shutdown, and
-    part of an index cannot be told from all of it. The directory entry of the partition itself is left to the caller,
-    who closes many: one fsync of the data directory is enough for all of them.
+    Snapshot, transaction index and indexes must be durable: a start after a clean shutdown would not notice their loss,
+    and part of an index cannot be told from all of it. The directory entry of the partition itself is left to the
+    caller, who closes many: one fsync of the data directory is enough for all of them.
 
-    A log that is as the last clean shutdown left it costs nothing: no write, no fsync.
+    A log that is unchanged since the last clean shutdown costs nothing: no write, no fsync.
     """
     active, log_end_offset = contents.segments.active, contents.log_end_offset
     if log_end_offset > 0:
@@ -133,7 +137,7 @@ def capture_closing(contents: LogContents) -> Flush:
 
 
 def _unsynced_paths(contents: LogContents) -> list[str]:
-    """The files beside the data from the recovery point on, but for the indexes of the active segment."""
+    """The files beside the data from the recovery point on, except for the indexes of the active segment."""
     segments, snapshots, recovery_point = contents.segments, contents.snapshots, contents.recovery_point
     paths: list[str] = []
     # A segment that was flushed to its end and then sealed lies just before the recovery point: its indexes are new.
@@ -161,7 +165,7 @@ def _capture(
 
 
 class Flushing:
-    """How much of one log is durable, and when more of it should be."""
+    """The durable part of one log, and the times of its flushes."""
 
     __slots__ = ("_contents", "last_flush_ms")
 
@@ -175,19 +179,19 @@ class Flushing:
         return self._contents.recovery_point < self._contents.segments.active.base_offset
 
     def is_owed(self) -> bool:
-        """Whether more is not yet durable than flush.messages allows to be lost."""
+        """Whether more is not durable yet than flush.messages allows."""
         contents = self._contents
         return contents.log_end_offset - contents.recovery_point >= contents.settings.flush_messages
 
     def is_due(self, now_ms: int) -> bool:
-        """By flush.ms, or because a segment was sealed."""
+        """Due by flush.ms, or because a segment was sealed."""
         contents = self._contents
         if contents.availability.offline_reason is not None or contents.recovery_point >= contents.log_end_offset:
             return False
         return self.has_unflushed_segments or now_ms - self.last_flush_ms >= contents.settings.flush_ms
 
     def prepare(self) -> Flush | None:
-        """What another thread may sync, captured here on the owner's; None when everything is durable already."""
+        """The sync for another thread, captured on the owner's thread; None when everything is durable already."""
         contents = self._contents
         contents.availability.check_online()
         if contents.recovery_point >= contents.log_end_offset:
@@ -196,10 +200,10 @@ class Flushing:
             return capture_flush(contents)
 
     def mark_flushed(self, flush: Flush, now_ms: int | None = None) -> None:
-        """On the owner's thread after `flush.run()`: the recovery point moves up to what is durable."""
+        """Call on the owner's thread after `flush.run()`: raises the recovery point to the durable end."""
         contents = self._contents
         if flush.truncation_count != contents.truncation_count:
-            return  # what was synced has been cut off since; the next flush counts
+            return  # a truncation has removed the synced part since; the next flush counts
         if flush.offset > contents.recovery_point:
             contents.recovery_point = flush.offset
         contents.is_place_durable = True  # a flush from before a move does not come here
@@ -208,12 +212,12 @@ class Flushing:
             self.last_flush_ms = now_ms
 
     def failed(self, error: OSError) -> ApiError:
-        """What `Flush.run` has raised, for whoever waits for it."""
+        """Turns the error of `Flush.run` into the caller's error."""
         availability = self._contents.availability
         return (availability.refuse if error.errno in NO_DESCRIPTOR else availability.fail)("flushing", error)
 
     def flush(self) -> int:
-        """The three steps in one, for callers that may block; the offset now durable."""
+        """The three steps in one, for callers that may block; returns the offset now durable."""
         flush = self.prepare()
         if flush is not None:
             try:

@@ -1,16 +1,16 @@
-"""Removing dead files beside the event loop.
+"""Removes dead files beside the event loop.
 
-Removing a gigabyte takes a file system a third of a second, so a `Removal` is captured on the owner's thread and its
-steps run in any other. The rules:
+The removal of a gigabyte takes a file system a third of a second, so a `Removal` is captured on the owner's thread and
+its steps run in any other. The rules:
 
-- A name goes when it is due, whoever still reads the file: an open file is readable without a name.
+- A name is removed when it is due, even while the file has readers: an open file is readable without a name.
 - A large file loses its blocks in pieces, with a rest after each: another file's fsync waits for the journal, and so
   for everything that one transaction of the journal frees.
-- A file loses its blocks only when nobody else has it open. As long as a reader has, the removal holds the file open
-  too: otherwise the reader, who runs on the loop, would free the blocks by closing it.
-- The directory is synced before the first piece goes. A power failure that took the rename back but not the cut would
-  leave a live name on a torn file.
-- What cannot be removed is left for the next start: it has a name that marks it as dead.
+- A file loses its blocks only when no other user has it open. As long as a reader has, the removal holds the file open
+  too: otherwise the reader, who runs on the loop, would free the blocks when it closes the file.
+- The directory is synced before the first piece is freed. A power failure that took the rename back but not the cut
+  would leave a live name on a torn file.
+- A file that cannot be removed is left for the next start: its name marks it as dead.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from penstock.log.storage.files import Files, OpenFile
 
 logger = logging.getLogger(__name__)
 
-# Freeing this much takes 5 ms, and lets an fsync of another file wait 15 ms instead of 40 to 70 (ext4; ADR 14).
+# The bytes of a piece. To free this much takes 5 ms, and lets an fsync of another file wait 15 ms instead of 40 to 70
+# (ext4; ADR 14).
 PIECE_BYTES = 16 * 1024 * 1024
-# Small files removed in one step: about a millisecond.
+# The number of small files removed in one step: about a millisecond.
 _FILES_PER_STEP = 32
 
 
 class Removal:
-    """`step` until it returns False, in any thread, one call at a time."""
+    """Call `step` until it returns False, in any thread, one call at a time."""
 
     def __init__(
         self, files: Files, paths: Sequence[str], held: Sequence[OpenFile] = (), piece_bytes: int = PIECE_BYTES
@@ -42,10 +43,10 @@ class Removal:
         self._piece_bytes = piece_bytes
         self._synced: set[str] = set()
         self._steps = self._run()
-        self.held: list[OpenFile] = []  # files without a name that somebody still reads
+        self.held: list[OpenFile] = []  # files without a name that still have a reader
 
     def step(self) -> bool:
-        """A few milliseconds of work; whether there is more."""
+        """A few milliseconds of work; returns whether there is more."""
         return next(self._steps, None) is not None
 
     def _run(self) -> Iterator[int]:
@@ -79,7 +80,7 @@ class Removal:
         except FileNotFoundError:
             return
         except IsADirectoryError:
-            return  # goes with the directory that it is in
+            return  # removed with its directory
         except OSError as error:
             logger.warning("cannot remove %s: %s", path, error)
             return
@@ -96,7 +97,9 @@ class Removal:
         return self._files.open(path)
 
     def _free(self, file: OpenFile) -> Iterator[int]:
-        """The blocks of a file without a name. A file system that cannot say who reads it frees all of them at once."""
+        """Frees the blocks of a file without a name. A file system that cannot name its readers frees all of them at
+        once.
+        """
         is_shared = file.is_shared()
         if is_shared:
             self.held.append(file)

@@ -1,7 +1,7 @@
-"""Which segments may go. Decides only; `segment_deletion` does it.
+"""Decides which segments retention may remove; `segment_deletion` removes them.
 
-Oldest first, and only while the rule holds, so what remains is one unbroken range. Never past the high watermark: what
-is not yet replicated is not yet old. An empty active segment is never worth deleting.
+Oldest first, and only while the rule holds, so that the rest is one unbroken range. Never past the high watermark: a
+record that is not replicated yet is not old yet. An empty active segment is never worth a deletion.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SegmentFacts(NamedTuple):
     end_offset: int
     size: int
     is_active: bool
-    largest_timestamp: Callable[[], int]  # asked for the oldest segments only: it may have to read a file
+    largest_timestamp: Callable[[], int]  # called for the oldest segments only: it may have to read a file
 
 
 class Deletion(NamedTuple):
@@ -53,7 +53,7 @@ def plan_deletions(
 
 
 def _over_size(segments: Sequence[SegmentFacts], total: int, retention_bytes: int) -> Iterator[Deletion]:
-    """A segment goes only if what remains is still as large as the limit."""
+    """A segment is removed only if the rest is still as large as the limit."""
     if retention_bytes < 0:
         return
     excess = total - retention_bytes

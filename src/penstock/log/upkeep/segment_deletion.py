@@ -1,6 +1,6 @@
-"""Segments that retention, or a log start offset that has passed them, takes out of a log.
+"""Removes segments from a log by retention, or because the log start offset has passed them.
 
-The log start moves first, so that no reader is sent to a segment that is on its way out. The files stay for
+The log start moves first, so that no reader is sent to a segment that is being removed. The files stay for
 file.delete.delay.ms under another name.
 """
 

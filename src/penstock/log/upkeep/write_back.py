@@ -1,10 +1,11 @@
-"""Write-back that begins early, from a thread.
+"""Begins write-back early, from a thread.
 
 A write goes to the kernel's page cache and returns at once, until too much of the cache waits for the disk: then the
-kernel makes the writer wait, and the writer is the event loop. So the disk is given work before that (see
-`core.limits.WRITE_BACK_BYTES`). Nothing becomes durable by it; fsync alone does that, and finds less to do.
+kernel makes the writer wait, and the writer is the event loop. So write-back gives the disk work before that (see
+`core.limits.WRITE_BACK_BYTES`). It makes nothing durable; fsync alone does that, and finds less to do.
 
-`WriteBack.take` runs on the owner's thread, `start_write_back` in any: the call waits when the disk's queue is full.
+`WriteBack.take` runs on the owner's thread, `start_write_back` in any thread: the call waits when the disk's queue is
+full.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ class WriteBackRange(NamedTuple):
 
 
 class WriteBack:
-    """How far write-back was begun in the segment that each log writes to."""
+    """The position up to which write-back has begun in the active segment of each log."""
 
     def __init__(self, least_bytes: int = WRITE_BACK_BYTES) -> None:
         self._least_bytes = least_bytes
         self._begun: WeakKeyDictionary[Segments, tuple[int, int]] = WeakKeyDictionary()
 
     def take(self, segments: Segments) -> WriteBackRange | None:
-        """What is new in a log since the last time; None while it is little. The end of a segment is left to the fsync
-        that follows each roll.
+        """The new bytes of a log since the last call; None while they are few. The end of a segment is left to the
+        fsync that follows each roll.
         """
         segment = segments.active
         base_offset, begun = self._begun.get(segments, (segment.base_offset, 0))

@@ -1,1 +1,1 @@
-"""The product's own pipelines."""
+"""Pipelines that come with Penstock."""

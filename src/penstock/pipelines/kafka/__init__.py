@@ -1,1 +1,1 @@
-"""How pipelines speak to brokers: client settings, group offsets, patience."""
+"""Connections of pipelines to brokers."""

@@ -1,1 +1,1 @@
-"""The bytes of keys and values as columns of Spark, and back."""
+"""Converts payloads to columns, and columns to payloads."""

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.pipelines.payloads.formats import PayloadFormat, PayloadKind
 from penstock.pipelines.payloads.json_values import object_rows
-from penstock.pipelines.payloads.writers import Finding, Writers, writers_of
+from penstock.pipelines.payloads.writers import DecoderFinder, Writers, writers_of
 from penstock.serdes.columns.decoding import decode_framed
 from penstock.serdes.columns.payloads import places, read_frames
 from penstock.serdes.errors import TooManyRowsError
@@ -80,7 +80,7 @@ class _RegistryDecoder:
 
     def decode(self, payloads: pa.Array, headers: pa.Array | None = None) -> Decoded:
         named = None if headers is None else header_values(headers, self._header)
-        with Finding(self._writers) as finding:
+        with DecoderFinder(self._writers) as finding:
             columns = decode_framed(read_frames(payloads, named), finding.find, self.type)
         return Decoded(columns.values, _of_values(columns.errors, payloads), columns.schemas)
 

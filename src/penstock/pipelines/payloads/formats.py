@@ -27,7 +27,7 @@ from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.spark_types import arrow_of_spark, spark_arrow_type, spark_type
 from penstock.schemas.schema import ParsedSchema
 from penstock.serdes.columns.decoding import ColumnDecoder
-from penstock.serdes.columns.opening import open_columns, read_schema
+from penstock.serdes.columns.open_columns import open_columns, read_schema
 from penstock.serdes.errors import SerdesError
 
 if TYPE_CHECKING:

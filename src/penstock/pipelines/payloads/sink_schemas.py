@@ -24,10 +24,10 @@ from penstock.client.registry import (
     SchemaReference,
 )
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.payloads.deriving import arrow_type, derive_schema
+from penstock.pipelines.payloads.schema_derivation import arrow_type, derive_schema
 from penstock.schemas.parsing import parse
 from penstock.schemas.schema import InvalidSchemaError, ParsedSchema, Reference, ResolvedReference, SchemaType
-from penstock.serdes.columns.encoding.opening import open_encoding
+from penstock.serdes.columns.encoding.open_encoding import open_encoding
 from penstock.serdes.columns.encoding.rows import ColumnEncoder
 from penstock.serdes.errors import SerdesError, UnusableSchemaError
 

@@ -22,9 +22,9 @@ from penstock.pipelines.payloads.spark_types import as_spark, spark_arrow_type
 from penstock.schemas.schema import ParsedSchema
 from penstock.serdes.codec import Codec
 from penstock.serdes.columns.decoding import ColumnDecoder, DecodedRows
-from penstock.serdes.columns.opening import open_columns, read_schema
+from penstock.serdes.columns.open_columns import open_columns, read_schema
 from penstock.serdes.columns.payloads import Payloads, SchemaKey
-from penstock.serdes.compiling import CodecOptions, compile_codec
+from penstock.serdes.compilation import CodecOptions, compile_codec
 from penstock.serdes.errors import SerdesError
 
 # Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
@@ -112,7 +112,7 @@ class Writers:
         return _AsSpark(made)
 
 
-class Finding:
+class DecoderFinder:
     """Finds the decoders of one batch. Asks the registry for those that are new, on one connection."""
 
     def __init__(self, writers: Writers, *, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,1 +1,1 @@
-"""How far a running pipeline is, for people and for Prometheus."""
+"""The progress of a pipeline, for people and for Prometheus."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.core.words.failure_text import describe_os_error
+from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.progress.query_progress import QueryProgress
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
+_ADDRESS = "127.0.0.1"
 # Name, help, and how to read it from a query's progress.
 _GAUGES: tuple[tuple[str, str, Callable[[QueryProgress], float]], ...] = (
     ("penstock_pipeline_lag_records", "Records that are there and not yet read.", lambda query: query.lag),
@@ -56,11 +60,25 @@ class ProgressCollector:
         yield left_out
 
 
+def check_port(port: int) -> None:
+    """Before Spark starts. Raises PipelineError where the port cannot be served on."""
+    if port <= 0:
+        return
+    try:
+        with socket.create_server((_ADDRESS, port)):
+            pass
+    except (OSError, OverflowError) as error:
+        reason = describe_os_error(error) if isinstance(error, OSError) else "a port is at most 65535"
+        raise PipelineError(
+            f"there can be no metrics on port {port}: {reason}", "Set metrics_port to another one, or to 0 for any."
+        ) from error
+
+
 def serve(pipeline: str, queries: Callable[[], Sequence[QueryProgress]], port: int) -> int:
     """Serves /metrics on this machine until the process ends; returns the port."""
     from prometheus_client import CollectorRegistry, start_http_server
 
     registry = CollectorRegistry()
     registry.register(ProgressCollector(pipeline, queries))
-    server, _ = start_http_server(port, addr="127.0.0.1", registry=registry)
+    server, _ = start_http_server(port, addr=_ADDRESS, registry=registry)
     return int(server.server_address[1])

@@ -1,1 +1,1 @@
-"""Where a pipeline's rows go."""
+"""The sinks of pipelines."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Batch, Settings
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.columns.hive import (
     TableColumns,
     add_partitions_statement,
@@ -26,6 +25,7 @@ from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
 from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 from penstock.pipelines.sinks.files.partition_names import values_of
 from penstock.pipelines.sinks.files.spark import FileSizes, SparkFiles
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

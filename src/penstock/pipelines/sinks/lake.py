@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.files import compaction
 from penstock.pipelines.sinks.files.batch_files import BatchOfSink, write_batch
 from penstock.pipelines.sinks.files.compaction import Compacted
 from penstock.pipelines.sinks.files.operations import Files
 from penstock.pipelines.sinks.files.partition_names import directory_of
 from penstock.pipelines.sinks.files.spark import SPARK_FORMATS, FileSizes
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.columns.sql import (
     NESTED,
     UPSERT_DIALECTS,
@@ -29,6 +28,7 @@ from penstock.pipelines.sinks.sql_writing.database import (
     read_marks,
 )
 from penstock.pipelines.sinks.sql_writing.task import RESULT_SCHEMA, SqlTask
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     import sqlalchemy as sa

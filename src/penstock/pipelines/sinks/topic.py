@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, NO_SESSION_SETTINGS, Batch, Settings
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
@@ -62,7 +62,9 @@ class TopicSettings:
 class TopicSink:
     """Rows with `value` and, where wanted, `key`, `headers` and `partition`, as `format("penstock")` takes them; other
     columns are left out. `key`, `value` and `timestamp` may be given as SQL expressions over the row's columns, or as
-    columns. Records have the time of their writing unless `timestamp` is given."""
+    columns. Records have the time of their writing unless `timestamp` is given. `topic_of` says the topic of each row;
+    where it is null the row goes to `topic`, beside which the markers of exactly once are. Topics that are so chosen
+    have to exist."""
 
     topic: str
     name: str = field(default="", kw_only=True)  # default: the topic's
@@ -71,6 +73,7 @@ class TopicSink:
     key: str | Column | None = field(default=None, kw_only=True)
     value: str | Column | None = field(default=None, kw_only=True)
     timestamp: str | Column | None = field(default=None, kw_only=True)
+    topic_of: str | Column | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         self.name = self.name or self.topic
@@ -90,13 +93,17 @@ class TopicSink:
         from penstock.pipelines.topic_writing.clients import open_admin
 
         opened = OpenTopic(self, settings)
-        admin = open_admin(opened.options(Batch("", "", 0)).client_settings)
+        admin = open_admin(self.client_settings(settings))
         if self.topic not in _topics(admin, settings.bootstrap_servers):
             _create(admin, self.topic, self.create)
         if settings.engine == "jvm":
             _let_spark_count(spark)
             return OpenConnectorTopic(self, settings)
         return opened
+
+    def client_settings(self, settings: Settings) -> Mapping[str, str]:
+        """As librdkafka has them. Raises OptionError."""
+        return OpenTopic(self, settings).options(Batch("", "", 0)).client_settings
 
     def records(self, rows: DataFrame) -> DataFrame:
         """The rows with the columns that a record is made of, and no others."""
@@ -108,7 +115,15 @@ class TopicSink:
                 chosen.insert(0, (F.expr(given) if isinstance(given, str) else given).alias(name))
             elif name in rows.columns and name != "timestamp":
                 chosen.insert(0, f"`{name}`")
+        if self.topic_of is not None:
+            given = F.expr(self.topic_of) if isinstance(self.topic_of, str) else self.topic_of
+            chosen.append(F.coalesce(given, F.lit(self.topic)).alias("topic"))
         return rows.select(*chosen)
+
+    @property
+    def fixed_topic(self) -> str | None:
+        """None where rows say theirs."""
+        return self.topic if self.topic_of is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +134,9 @@ class OpenConnectorTopic:
     settings: Settings
 
     def write(self, rows: DataFrame, batch: Batch) -> None:
-        options = client_options(self.settings) | {"topic": self.sink.topic}
+        options = client_options(self.settings)
+        if self.sink.fixed_topic is not None:
+            options["topic"] = self.sink.fixed_topic
         self.sink.records(rows).write.format("kafka").mode("append").options(**options).save()
 
     def close(self) -> None:
@@ -207,7 +224,7 @@ class OpenTopic:
         self._done.clear()
 
     def options(self, batch: Batch) -> SinkOptions:
-        from penstock.pipelines.options import Place
+        from penstock.pipelines.options import OptionScope
         from penstock.pipelines.topic_writing.write_options import parse_sink_options
 
         sink = self.sink
@@ -215,14 +232,15 @@ class OpenTopic:
         named = {"topic": sink.topic, "guarantee": sink.guarantee} | identity
         if sink.timestamp is not None:
             named["includeTimestamp"] = "true"
-        return parse_sink_options(client_options(self.settings) | named, Place.BATCH_WRITE)
+        return parse_sink_options(client_options(self.settings) | named, OptionScope.BATCH_WRITE)
 
     def _task(self, records: DataFrame, options: SinkOptions) -> TaskWrite:
         from penstock.pipelines.topic_writing.rows import plan_columns
         from penstock.pipelines.topic_writing.task import TaskWrite
 
         fields = [(field.name, field.dataType.simpleString()) for field in records.schema.fields]
-        return TaskWrite(options, plan_columns(fields, self.sink.topic, includes_timestamp=options.includes_timestamp))
+        fixed, has_times = self.sink.fixed_topic, options.includes_timestamp
+        return TaskWrite(options, plan_columns(fields, fixed, includes_timestamp=has_times))
 
     def _write_here(self, records: DataFrame, options: SinkOptions, batch: Batch, begun: Begun | None) -> bool:
         """A small batch is brought to the driver, which keeps its producer from batch to batch. A task may run in any

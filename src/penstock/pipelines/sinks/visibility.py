@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
-from penstock.pipelines.source.cluster import Cluster, ClusterError
-from penstock.pipelines.source.read_options import Subscription
+from penstock.pipelines.source.cluster import ClusterError, SourceCluster
+from penstock.pipelines.source.read_options import TopicSubscription
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +27,9 @@ def await_visible(
     """Returns when all that the topic's partitions have now is shown to readers of committed records; also when that
     takes too long, which is logged, and when `pause` says that nobody waits any more."""
     deadline = time.monotonic() + patience_s
-    with closing(Cluster(settings)) as written, closing(Cluster(settings, is_read_committed=True)) as shown:
+    with closing(SourceCluster(settings)) as written, closing(SourceCluster(settings, is_read_committed=True)) as shown:
         try:
-            ends = written.latest(written.find_partitions(Subscription(frozenset({topic}))).partitions)
+            ends = written.latest(written.find_partitions(TopicSubscription(frozenset({topic}))).partitions)
             while any(shown_end < ends[each] for each, shown_end in shown.latest(ends).items()):
                 if time.monotonic() >= deadline:
                     logger.warning("topic %s: readers do not see all of it after %.0f s", topic, patience_s)

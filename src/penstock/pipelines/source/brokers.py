@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from penstock.client.addresses import Address, parse_servers
 from penstock.client.credentials import CredentialsError
-from penstock.client.kept import Kept
+from penstock.client.resource_cache import ResourceCache
 from penstock.client.security import ClientSecurity, client_security, kafka_properties, security_settings
-from penstock.client.versioned import VersionedClient
+from penstock.client.versioned_client import VersionedClient
 from penstock.core.config.types import ConfigError
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import OptionError, refuse_value
@@ -151,7 +151,7 @@ class _OfThread(threading.local):
     """A worker process has one thread. In a process with several, each has brokers of its own."""
 
     def __init__(self) -> None:
-        self.clusters: Kept[_Key, Brokers] = Kept(_MOST_CLUSTERS, Brokers.close)
+        self.clusters: ResourceCache[_Key, Brokers] = ResourceCache(_MOST_CLUSTERS, Brokers.close)
 
 
 _kept = _OfThread()

@@ -10,7 +10,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -20,14 +20,14 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import AdminClient, ConfigResource, ListOffsetsResultInfo, OffsetSpec, TopicDescription
 
 from penstock.client.bounded_call import StuckCallError
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
+from penstock.pipelines.kafka.broker_patience import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 from penstock.pipelines.kafka.offsets_json import Offsets
-from penstock.pipelines.kafka.waiting import PATIENCE_S, PAUSE_S, STALE_LEADER, is_away
 from penstock.pipelines.options import OptionError
 from penstock.pipelines.source.group_offsets import GroupOffsets
 from penstock.pipelines.source.offsets import LATEST
-from penstock.pipelines.source.read_options import LookupOptions, SourceOptions, Subscription
+from penstock.pipelines.source.read_options import LookupOptions, SourceOptions, TopicSubscription
 
 logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
@@ -35,14 +35,22 @@ _Result = TypeVar("_Result")
 # With the three retries of fetchOffset.numRetries a broker that says nothing may be away for a minute before a query
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
+# Between looks at what librdkafka has heard of brokers.
+_LISTENING_S = 0.02
+# From the first refusal of a login. Another server of the list may accept the login, or the next try may.
+_REFUSED_S = 1.0
 CLIENT_ID = "penstock-spark"
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
+# What no attempt helps against. Whatever else fails is doubtful, retriable or not: fetchOffset.numRetries is for all of
+# it.
 _FINAL = frozenset(
     {
         "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION",
         "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION", "INVALID_GROUP_ID",
     }
 )  # fmt: skip
+# What librdkafka says around a broker's words: the connection, and the time that it took.
+_AROUND_REFUSALS = re.compile(r"^\S+: (SASL authentication error: )?| \(after \d+ms in state \w+\)$")
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
 
 
@@ -61,7 +69,13 @@ class FoundPartitions:
     missing: frozenset[str] = frozenset()  # what was asked for by name and is not there
 
 
-class Cluster:
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    operations: frozenset[str] = frozenset()  # what may be done with it, by Kafka's names; empty: not told
+    error: str = ""  # why it may not be seen, by librdkafka's name
+
+
+class SourceCluster:
     """The questions of a source to its brokers. Not for several threads."""
 
     def __init__(
@@ -83,14 +97,14 @@ class Cluster:
         self._cached: tuple[float, FoundPartitions] | None = None
 
     @classmethod
-    def of(cls, options: SourceOptions) -> Cluster:
+    def of(cls, options: SourceOptions) -> SourceCluster:
         return cls(options.fetch.settings, options.lookup, is_read_committed=options.fetch.is_read_committed)
 
     def close(self) -> None:
         """The admin client goes with the last reference to it: librdkafka's has no way to be closed."""
         self._groups.close()
 
-    def find_partitions(self, subscription: Subscription) -> FoundPartitions:
+    def find_partitions(self, subscription: TopicSubscription) -> FoundPartitions:
         now = time.monotonic()
         if self._cached is not None and (now - self._cached[0]) * 1000 < self._lookup.cache_ttl_ms:
             return self._cached[1]
@@ -102,6 +116,52 @@ class Cluster:
         """All that may be seen, and how many partitions they have."""
         listed = self._retry("listing the topics", lambda: self._admin.list_topics(timeout=self._timeout_s).topics)
         return {name: len(found.partitions) for name, found in listed.items()}
+
+    def look(self, topics: Collection[str]) -> dict[str, FoundTopic]:
+        """The topics that exist, or may not be seen. A login that is refused shortens the wait."""
+
+        def ask() -> dict[str, FoundTopic]:
+            futures = self._admin.describe_topics(
+                TopicCollection(sorted(topics)),
+                include_authorized_operations=True,
+                request_timeout=self._timeout_s,
+            )
+            self._await_answers(futures.values())
+            found = {topic: self._found(future) for topic, future in futures.items()}
+            return {topic: each for topic, each in found.items() if each is not None}
+
+        return self._retry(f"looking up {', '.join(sorted(topics))}", ask)
+
+    def _await_answers(self, futures: Collection[Future[Any]]) -> None:
+        """Until the futures are done, or a second has passed since a broker refused the login. librdkafka would try
+        again for as long as the request may take."""
+        ends_at = time.monotonic() + self._timeout_s
+        refused: KafkaError | None = None
+        while wait(futures, _LISTENING_S).not_done:
+            if time.monotonic() >= ends_at:
+                if refused is not None:
+                    raise KafkaException(refused)
+                return
+            if refused is None:
+                refused = self._refusal()
+                if refused is not None:
+                    ends_at = min(ends_at, time.monotonic() + _REFUSED_S)
+
+    def _refusal(self) -> KafkaError | None:
+        """What was heard of a broker that refuses the login."""
+        self._admin.poll(0)
+        return next((each for each in self._heard if each.code() == KafkaError._AUTHENTICATION), None)
+
+    def _found(self, future: Future[Any]) -> FoundTopic | None:
+        try:
+            described = self._unless_unknown(future)
+        except KafkaException as error:
+            if _name(error) not in _FINAL:
+                raise
+            return FoundTopic(error=_name(error))
+        if described is None:
+            return None
+        return FoundTopic(frozenset(each.name for each in described.authorized_operations or ()))
 
     def topic_config(self, topic: str) -> dict[str, str]:
         def ask() -> dict[str, str]:
@@ -133,7 +193,7 @@ class Cluster:
         except (KafkaException, StuckCallError) as error:
             raise ClusterError(f"committing the progress of group {group_id} failed: {_explain(error)}") from error
 
-    def _find_partitions(self, subscription: Subscription) -> FoundPartitions:
+    def _find_partitions(self, subscription: TopicSubscription) -> FoundPartitions:
         wanted = subscription.topics or {partition.topic for partition in subscription.partitions}
         if subscription.pattern:
             listed = self._admin.list_topics(timeout=self._timeout_s).topics
@@ -208,8 +268,8 @@ class Cluster:
                 lambda error: logger.warning("%s failed, trying again: %s", doing, _explain(error)),
             )
         except (KafkaException, FutureTimeoutError) as error:
-            self._admin.poll(0)
-            refused_login = next((each.str() for each in self._heard if each.name() == "_AUTHENTICATION"), "")
+            refusal = self._refusal()
+            refused_login = "" if refusal is None else _AROUND_REFUSALS.sub("", refusal.str())
             why = f"{_explain(error)}. {refused_login}" if refused_login else _explain(error)
             raise ClusterError(
                 f"{doing} failed after {retrying.attempts} tries: {why}. Check"

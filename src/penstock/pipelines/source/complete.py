@@ -1,7 +1,7 @@
 """Offsets of all partitions or none: an answer that leaves a partition out is no answer to a batch read.
 
 A broker that has just started, or that a partition just moved to, does not know the partition for a moment, and
-`Cluster` leaves it out as if it did not exist. Who reads a topic once must not miss it.
+`SourceCluster` leaves it out as if it did not exist. Who reads a topic once must not miss it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
-from penstock.client.retrying import Outlook, Retrying
+from penstock.client.retries import Outlook, Retrying
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.cluster import ClusterError
 from penstock.pipelines.source.offsets import name_partitions

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 
 logger = logging.getLogger(__name__)
 
 ADVICE = (
     "The records were deleted by retention or with their topic before they were read. To go on with what is there,"
-    " set the option"
-    " failOnDataLoss to false; to begin anew, use another checkpoint"
+    " set the option failOnDataLoss to false (streams: fail_on_data_loss=False); to begin anew, use another checkpoint"
 )
 
 

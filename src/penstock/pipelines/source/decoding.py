@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from penstock.client.batches.fetched import Section
+from penstock.client.batches.fetched_batches import Section
 from penstock.core.types import TopicPartition
 from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
+from penstock.protocol.batch import LEAST_RECORD_BYTES
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.records import decode_varint
 
@@ -61,8 +62,6 @@ class Parts(NamedTuple):
 
 
 _KEYS_AND_VALUES = Parts()
-# Its size, attributes, two deltas, the sizes of key and value, and the number of headers.
-LEAST_RECORD_BYTES = 7
 
 
 def decode_sections(

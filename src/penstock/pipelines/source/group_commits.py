@@ -11,13 +11,13 @@ import logging
 from collections.abc import Mapping
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.cluster import ClusterError, SourceCluster
 
 logger = logging.getLogger(__name__)
 
 
 class GroupCommits:
-    def __init__(self, cluster: Cluster, group_id: str) -> None:
+    def __init__(self, cluster: SourceCluster, group_id: str) -> None:
         self._cluster = cluster
         self._group_id = group_id
 

@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from penstock.client.kept import Kept
+from penstock.client.resource_cache import ResourceCache
 from penstock.pipelines.source.cluster import explain_setting
 from penstock.pipelines.source.columns import CREATE_TIME, HEADERS_TYPE, LOG_APPEND_TIME, build_rows
 from penstock.pipelines.source.data_loss import explain_gone, explain_missing, report
-from penstock.pipelines.source.fetching import FetchError, bound_rows
+from penstock.pipelines.source.direct_fetch import FetchError, bound_rows
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+    from penstock.pipelines.source.offset_ranges import OffsetRange
     from penstock.pipelines.source.read_options import FetchOptions
-    from penstock.pipelines.source.splitting import OffsetRange
 
 _MESSAGES_AT_ONCE = 10_000
 _POLL_S = 0.5
@@ -44,7 +44,9 @@ _MOST_CONSUMERS = 4
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.consumers: Kept[tuple[tuple[str, object], ...], Consumer] = Kept(_MOST_CONSUMERS, Consumer.close)
+        self.consumers: ResourceCache[tuple[tuple[str, object], ...], Consumer] = ResourceCache(
+            _MOST_CONSUMERS, Consumer.close
+        )
 
 
 _kept = _OfThread()

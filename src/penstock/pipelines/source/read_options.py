@@ -11,7 +11,7 @@ from typing import Literal
 from penstock.client.security import why_not_ours
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.client_settings import to_librdkafka
-from penstock.pipelines.options import OPTIONS, OptionError, ParsedOptions, Place, parse_options, refuse_value
+from penstock.pipelines.options import OPTIONS, OptionError, OptionScope, ParsedOptions, parse_options, refuse_value
 from penstock.pipelines.source.limits import TriggerLimits
 from penstock.pipelines.source.offsets import (
     EARLIEST,
@@ -33,7 +33,7 @@ DEFAULT_FETCH_WAIT_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Subscription:
+class TopicSubscription:
     """Exactly one of the three is given."""
 
     topics: frozenset[str] = frozenset()
@@ -76,7 +76,7 @@ class LookupOptions:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    subscription: Subscription
+    subscription: TopicSubscription
     starting: Position
     ending: Position
     fetch: FetchOptions
@@ -102,16 +102,16 @@ class SourceOptions:
                 return False
 
 
-def parse_source_options(given: Mapping[str, str], place: Place) -> SourceOptions:
+def parse_source_options(given: Mapping[str, str], place: OptionScope) -> SourceOptions:
     """OptionError names the option that is wrong and what it accepts."""
     options = parse_options(given, place)
     subscription = _parse_subscription(options)
     group_id = _choose_group_id(options, subscription)
     starting = _parse_starting(options)
-    ending = _parse_ending(options) if place is Place.BATCH_READ else Everywhere(LATEST)
+    ending = _parse_ending(options) if place is OptionScope.BATCH_READ else Everywhere(LATEST)
     _check_order(starting, ending)
     limits = TriggerLimits()
-    if place is Place.STREAM_READ:
+    if place is OptionScope.STREAM_READ:
         limits = TriggerLimits(
             options["maxOffsetsPerTrigger"], options["minOffsetsPerTrigger"], options["maxTriggerDelay"]
         )
@@ -140,28 +140,28 @@ def parse_source_options(given: Mapping[str, str], place: Place) -> SourceOption
     )
 
 
-def _parse_subscription(options: ParsedOptions) -> Subscription:
+def _parse_subscription(options: ParsedOptions) -> TopicSubscription:
     given = [name for name in _SUBSCRIPTIONS if options.given(name)]
     if len(given) != 1:
         what_is_given = " and ".join(given) + " are given together" if given else "none is given"
         raise OptionError(f"exactly one of the options {', '.join(_SUBSCRIPTIONS)} must be given; {what_is_given}")
     name, text = given[0], options[given[0]]
     if name == "assign":
-        return Subscription(partitions=parse_assignment(name, text))
+        return TopicSubscription(partitions=parse_assignment(name, text))
     if name == "subscribePattern":
         try:
             re.compile(text)
         except re.error as error:
             raise refuse_value(name, text, f"a regular expression; this one is not: {error}") from None
-        return Subscription(pattern=text)
+        return TopicSubscription(pattern=text)
     topics = frozenset(filter(None, (topic.strip() for topic in text.split(","))))
     if not topics:
         raise refuse_value(name, text, "topic names separated by commas")
-    return Subscription(topics=topics)
+    return TopicSubscription(topics=topics)
 
 
 def _parse_starting(options: ParsedOptions) -> Position:
-    default = "latest" if options.place is Place.STREAM_READ else "earliest"
+    default = "latest" if options.place is OptionScope.STREAM_READ else "earliest"
     timestamp = _parse_timestamps(options, "startingTimestamp", "startingOffsetsByTimestamp")
     if timestamp is not None:
         return timestamp
@@ -176,7 +176,7 @@ def _parse_starting(options: ParsedOptions) -> Position:
             )
         return OfGroup(group_id)
     position = _parse_offsets("startingOffsets", text)
-    if options.place is Place.BATCH_READ:
+    if options.place is OptionScope.BATCH_READ:
         _refuse_position("startingOffsets", text, position, LATEST, "latest (-1)")
     return position
 
@@ -276,7 +276,7 @@ def _parse_size(kafka: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _choose_group_id(options: ParsedOptions, subscription: Subscription) -> str:
+def _choose_group_id(options: ParsedOptions, subscription: TopicSubscription) -> str:
     """Derived ids are the same after a restart, and differ between queries that read different topics."""
     if "group.id" in options.kafka:
         return options.kafka["group.id"]

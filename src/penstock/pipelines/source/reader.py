@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from penstock.client.retrying import Retrying, RetryPolicy
+from penstock.client.retries import Retrying, RetryPolicy
+from penstock.pipelines.kafka.broker_patience import PAUSE_S
 from penstock.pipelines.kafka.offsets_json import Offsets
-from penstock.pipelines.kafka.waiting import PAUSE_S
 from penstock.pipelines.options import OptionError
-from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.cluster import ClusterError, SourceCluster
 from penstock.pipelines.source.complete import ask_for_all
 from penstock.pipelines.source.data_loss import report
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.offsets import EARLIEST, Everywhere, PerPartition
 from penstock.pipelines.source.positions import resolve_end, resolve_start
-from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import TopicRanges, plan_tasks, read_ranges
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ class BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        with closing(Cluster.of(self._options)) as cluster:
+        with closing(SourceCluster.of(self._options)) as cluster:
             return plan_tasks(self.find_ranges(cluster), self._options)
 
-    def find_ranges(self, cluster: Cluster) -> list[OffsetRange]:
+    def find_ranges(self, cluster: SourceCluster) -> list[OffsetRange]:
         options = self._options
         partitions = find_existing(cluster, options)
         start = self._of_all(
@@ -76,7 +76,7 @@ class BatchReader(DataSourceReader):
         return {partition: min(until, latest.get(partition, until)) for partition, until in end.items()}
 
 
-def find_existing(cluster: Cluster, options: SourceOptions) -> frozenset[TopicPartition]:
+def find_existing(cluster: SourceCluster, options: SourceOptions) -> frozenset[TopicPartition]:
     """ClusterError when something that was asked for by name does not exist."""
     existing = cluster.find_partitions(options.subscription)
     if existing.missing:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from penstock.pipelines.kafka.offsets_json import Offsets, OffsetsJson, from_json, to_json
-from penstock.pipelines.source.cluster import Cluster, FoundPartitions
+from penstock.pipelines.source.cluster import FoundPartitions, SourceCluster
 from penstock.pipelines.source.data_loss import find_backward_steps, find_unknown_starts, plan_ranges, report
 from penstock.pipelines.source.group_commits import GroupCommits
 from penstock.pipelines.source.limits import count_waiting, limit_end, should_wait
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, cluster: SourceCluster | None = None) -> None:
+        """`cluster` is asked on the driver; without it, the one that the options name."""
         self._options = options
-        self._opened: Cluster | None = None
+        self._opened = cluster
         self._initial: Offsets | None = None  # set while the first batch has not been planned by this instance
         self._latest: Offsets | None = None
         self._target: Offsets | None = None
@@ -87,8 +88,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: OffsetsJson, end: OffsetsJson) -> list[InputPartition]:
         begin, until = from_json(start), from_json(end)
-        if self._initial is not None and self._options.start_moves:
-            return []  # the first batch again
+        if self._initial is not None:  # the first batch again
+            if self._options.start_moves:
+                return []
+            # What was made since then is for the next batch, which reads it from its beginning.
+            begin = {partition: offset for partition, offset in begin.items() if partition in until}
         earliest = self._cluster.earliest(find_unknown_starts(begin, until))
         planned = plan_ranges(begin, until, earliest)
         report(planned.losses, self._options.fetch.fail_on_data_loss)
@@ -109,9 +113,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._opened = None
 
     @property
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> SourceCluster:
         if self._opened is None:
-            self._opened = Cluster.of(self._options)
+            self._opened = SourceCluster.of(self._options)
         return self._opened
 
     def _find_latest(self, begin: Offsets) -> Offsets:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from penstock.core.types import TopicPartition
+from penstock.pipelines.source.offset_ranges import OffsetRange, share_tasks, split
 from penstock.pipelines.source.read_options import FetchOptions, SourceOptions
-from penstock.pipelines.source.splitting import OffsetRange, share_tasks, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ def read_range(part: OffsetRange, options: FetchOptions) -> Iterator[pa.RecordBa
     """Runs in the executor. Imports the fetchers here, so that planning does not pay for them."""
     if options.is_direct:
         from penstock.pipelines.source.brokers import brokers_of
-        from penstock.pipelines.source.fetching import DirectFetch
+        from penstock.pipelines.source.direct_fetch import DirectFetch
 
         brokers = brokers_of(options.settings, options.settings.get("client.id", _CLIENT_ID))
         return DirectFetch(part, options, brokers).rows()

@@ -1,4 +1,4 @@
-"""SQL over topics: questions, statements, and what they need of the tables."""
+"""SQL over topics: queries and statements."""
 
 from __future__ import annotations
 

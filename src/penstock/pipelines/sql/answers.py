@@ -26,7 +26,7 @@ class Rows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SqlAnswer:
     """Rows, or words instead: EXPLAIN has words, and so have statements that change something."""
 
     rows: Rows | None = None

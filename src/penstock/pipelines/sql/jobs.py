@@ -125,7 +125,7 @@ def locked(file: Path) -> Iterator[None]:
     """Two runs of one statement at a time would take each other's producers. The lock ends with the process, however
     that ends."""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(file.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
         raise SqlError(f"the checkpoint directory {file.parent} cannot be used: {error}") from error

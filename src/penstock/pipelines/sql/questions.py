@@ -1,8 +1,8 @@
 """A question over topics, in two passes.
 
 The first pass has views over marker nodes in place of topics: Spark analyzes and optimizes the question, and its plan
-says which columns and rows are wanted (`wanted`). The second pass has views that read just those, from offsets that are
-fixed once for all topics of the question. Columns that nobody wants are null, so that the text means what it meant.
+says which columns and rows are wanted (`pushdown`). The second pass has views that read just those, from offsets that
+are fixed once for all topics of the question. Columns that nobody wants are null, so that the text means what it meant.
 
 A name that is no table or view of the session is looked up as a topic. The session's own tables and views win.
 """
@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import SqlError, TableError
-from penstock.pipelines.quoting import quote, type_ddl
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
+from penstock.pipelines.sql.pushdown import Pushdown, pushdown_of
 from penstock.pipelines.sql.reads import TableRead, notices_of, plan_read
 from penstock.pipelines.sql.refusals import TOLD, missing_table, refusal_of, silenced
 from penstock.pipelines.sql.sessions import OwnSession, Parsed, Sessions
-from penstock.pipelines.sql.wanted import Wanted, wanted_of
+from penstock.pipelines.sql_identifiers import quote, type_ddl
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.clocks import Clock, clock_of
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
@@ -101,7 +101,7 @@ def _ask(
     execution = _first_pass(sessions, session, catalog, parsed, text, tables, ours)
     if not tables:
         return Question(text, session.frame(execution), (), ())
-    wanted = wanted_of(*session.optimized_json(execution))
+    wanted = pushdown_of(*session.optimized_json(execution))
     reads = plan_question(catalog, tables, wanted, ends, clock=clock_of(session.analyzed_json(execution)))
     is_counted = catalog.connection.bad_rows == "skip"
     counts = tuple(spark.sparkContext.accumulator(0) for _ in reads) if is_counted else ()
@@ -114,7 +114,7 @@ def _ask(
 def plan_question(
     catalog: Catalog,
     tables: Mapping[str, Table],
-    wanted: Mapping[str, Wanted],
+    wanted: Mapping[str, Pushdown],
     ends: Mapping[TopicPartition, int] | None = None,
     *,
     clock: Clock = Clock.NONE,
@@ -124,7 +124,7 @@ def plan_question(
     for part in catalog.ranges(sorted(held)):
         end = part.end if ends is None else ends.get(part.partition, part.start)
         held[part.partition.topic].append(part._replace(end=end))
-    everything = Wanted(None)
+    everything = Pushdown(None)
     return {
         name: plan_read(
             table,

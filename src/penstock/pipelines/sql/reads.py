@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from penstock.core.plurals import plural
+from penstock.core.words.plurals import plural
 from penstock.pipelines.options import ANY_LATENESS_MS
 from penstock.pipelines.payloads.formats import PayloadKind
-from penstock.pipelines.source.splitting import OffsetRange
-from penstock.pipelines.sql.wanted import Wanted
+from penstock.pipelines.source.offset_ranges import OffsetRange
+from penstock.pipelines.sql.pushdown import Pushdown
 from penstock.pipelines.tables.bounds import Bounds, OffsetsAt, below_latest, decide_lateness, plan_reads
 from penstock.pipelines.tables.clocks import Clock, bounds_at
 from penstock.pipelines.tables.table import Table
@@ -53,7 +53,7 @@ class TableRead:
 
 def plan_read(
     table: Table,
-    wanted: Wanted,
+    wanted: Pushdown,
     held: Iterable[OffsetRange],
     offsets_at: OffsetsAt,
     config_of: Callable[[str], Mapping[str, str]],

@@ -10,7 +10,7 @@ others become the value.
 
 Values are written with the latest schema of the topic's subject if the columns fit it, else with one that is derived
 from the columns and registered, where the registry finds it compatible. Without a registry they are JSON, and so they
-are where the topic holds JSON and has no subject (`held`). One column `value` of text or bytes is the value itself
+are where the topic holds JSON and has no subject (`contents`). One column `value` of text or bytes is the value itself
 where the topic has no schema.
 """
 
@@ -30,8 +30,8 @@ from penstock.client.registry import (
 from penstock.pipelines.errors import PipelineError, SqlError
 from penstock.pipelines.payloads.encoding import SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
-from penstock.pipelines.quoting import quote
-from penstock.pipelines.tables.held import Held, check_can_be_json
+from penstock.pipelines.sql_identifiers import quote
+from penstock.pipelines.tables.topic_contents import TopicContents, check_can_be_json
 from penstock.schemas.schema import SchemaType
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class EncodingRequest:
     format: str = ""  # of a schema that is derived; empty: nobody has named one
     subject: str = ""  # empty: <topic>-value
     registry: RegistryAddress | None = field(default=None, repr=False)
-    held: Callable[[], Held] = lambda: Held.NOTHING  # asked for where the values have no subject
+    contents: Callable[[], TopicContents] = lambda: TopicContents.NOTHING  # asked for where the values have no subject
 
 
 def find_roles(columns: StructType, topic: str) -> Roles:
@@ -109,18 +109,18 @@ def choose_encoding(columns: StructType, roles: Roles, request: EncodingRequest)
     is_raw = roles.fields == ("value",) and value["value"].dataType.simpleString() in _RAW
     if request.registry is None:
         if not is_raw and not request.format:
-            check_can_be_json(request.topic, request.held())
+            check_can_be_json(request.topic, request.contents())
         return Encoding(is_raw=is_raw)
     subject = request.subject or f"{request.topic}-value"
     try:
         with RegistryClient(request.registry.settings()) as client:
             latest = _latest_type(client, subject)
             is_raw = is_raw and latest is None
-            held = Held.NOTHING
+            contents = TopicContents.NOTHING
             if latest is None and not is_raw and not request.format:
-                held = request.held()
-                check_can_be_json(request.topic, held)
-            is_plain = is_raw or held is Held.JSON
+                contents = request.contents()
+                check_can_be_json(request.topic, contents)
+            is_plain = is_raw or contents is TopicContents.JSON
             schema = None if is_plain else _choose(client, subject, latest, value, request)
             return Encoding(schema, _choose_key(client, columns, roles, request, is_plain), is_raw)
     except RegistryClientError as error:

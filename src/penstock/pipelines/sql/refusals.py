@@ -20,17 +20,16 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
 from penstock.client.registry import RegistryClientError
-from penstock.pipelines.errors import PipelineError, SqlError
+from penstock.pipelines.errors import MissingError, PipelineError, SqlError
 from penstock.pipelines.source.cluster import ClusterError
-from penstock.pipelines.source.fetching import FetchError
+from penstock.pipelines.source.direct_fetch import FetchError
+from penstock.pipelines.spark_log import PYSPARK_LOGGERS
 from penstock.protocol.errors import ApiError
 
-# PySpark logs what it raises, as JSON with all of Java's stack, to standard error.
-_PYSPARK_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _is_silenced: ContextVar[bool] = ContextVar("is_silenced", default=False)
 
 _MISSING_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
-_DECORATION = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?;?|\s*== SQL ==.*", re.DOTALL)
+_DECORATION = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+\.?;?|\s*== (?:SQL|DataFrame)\b.*", re.DOTALL)
 _POSITION = re.compile(r"line (\d+),? pos (\d+)")
 _QUOTED = re.compile(r"`((?:[^`]|``)*)`")
 # The last line of a Python worker's traceback, and the lines of its message, until Java goes on.
@@ -74,7 +73,7 @@ def refusal_of(
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD", "UNRESOLVED_MAP_KEY")):
         missing = _missing_column(parameters, columns or {}, _position_of(error))
         guessed = "; ".join(f"{table} is {note}" for table, note in (notes or {}).items() if note.startswith(_GUESSED))
-        return SqlError(missing.message, f"{missing.hint}; {guessed}") if guessed else missing
+        return MissingError(missing.message, f"{missing.hint}; {guessed}") if guessed else missing
     if "HiveMetaStoreClient" in _message_of(error):
         return SqlError("Hive's metastore cannot be opened", _METASTORE_HINT)
     said = _said_by_worker(error)
@@ -93,7 +92,7 @@ def missing_table(error: BaseException) -> str | None:
 @contextmanager
 def silenced() -> Iterator[None]:
     """PySpark's own log of errors is left out while this is open, in this thread: errors are told by us."""
-    for name in _PYSPARK_LOGGERS:
+    for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
     token = _is_silenced.set(True)
     try:
@@ -106,40 +105,40 @@ def _drop_if_silenced(_: logging.LogRecord) -> bool:
     return not _is_silenced.get()
 
 
-def _missing_table(relation: str, topics: Callable[[], Iterable[str]]) -> SqlError:
+def _missing_table(relation: str, topics: Callable[[], Iterable[str]]) -> MissingError:
     parts = _parts_of(relation)
     name = ".".join(parts)
     known = list(topics())
     topic = name.removesuffix("$latest")
     if len(parts) > 1 and topic in known:
-        return SqlError(f"{name} is a topic, and one name: write it in backticks", f"FROM `{name}`")
+        return MissingError(f"{name} is a topic, and one name: write it in backticks", f"FROM `{name}`")
     near = _near(topic, known)
     hint = f"there is {_listed(near)}" if near else "SHOW TABLES lists the topics that you may see"
-    return SqlError(f"there is no topic, table or view {name}, or you may not see it", hint)
+    return MissingError(f"there is no topic, table or view {name}, or you may not see it", hint)
 
 
-def _missing_column(parameters: Mapping[str, str], columns: Mapping[str, Iterable[str]], position: str) -> SqlError:
+def _missing_column(parameters: Mapping[str, str], columns: Mapping[str, Iterable[str]], position: str) -> MissingError:
     name = ".".join(_parts_of(parameters.get("objectName", parameters.get("fieldName", "?"))))
     message = f"there is no column {name}{position}"
     last = name.rpartition(".")[2]
     owners = {table: _near(last, list(names)) for table, names in columns.items()}
     found = [f"{column} of {table}" for table, near in owners.items() for column in near]
     if found:
-        return SqlError(message, f"there is {_listed(found)}")
+        return MissingError(message, f"there is {_listed(found)}")
     proposed = [".".join(_parts_of(part)) for part in parameters.get("proposal", "").split(", ") if part]
     if proposed:
-        return SqlError(message, f"there is {_listed(proposed[:_MOST_NEAR])}")
-    return SqlError(message, f"DESCRIBE {next(iter(columns), 'topic')} lists the columns")
+        return MissingError(message, f"there is {_listed(proposed[:_MOST_NEAR])}")
+    return MissingError(message, f"DESCRIBE {next(iter(columns), 'topic')} lists the columns")
 
 
-def _missing_right(error: BaseException) -> SqlError:
+def _missing_right(error: BaseException) -> MissingError:
     found = _RIGHT.search(str(error))
     resource = found[1].lower() if found else "topic"
     said = _said_by_worker(error) or (error.message if isinstance(error, PipelineError) else _plain(_message_of(error)))
     right = {"topic": "Read and Describe on the topic", "group": "Read on the group"}.get(
         resource, f"on the {resource}"
     )
-    return SqlError(f"a right is missing: {right} ({said})", "an administrator gives it: penstock acls add")
+    return MissingError(f"a right is missing: {right} ({said})", "an administrator gives it: penstock acls add")
 
 
 def _condition_of(error: BaseException) -> tuple[str, dict[str, str]]:

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.sessions import is_classic
+from penstock.pipelines.sql_identifiers import quote
 from penstock.pipelines.tables.catalog import Catalog
 from penstock.pipelines.tables.table import Table
 

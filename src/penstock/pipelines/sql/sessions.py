@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 
 from penstock.core.bounded_cache import BoundedCache
-from penstock.pipelines.quoting import quote
-from penstock.pipelines.sql.wanted import MARKER
+from penstock.pipelines.sql.pushdown import MARKER
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,10 +9,10 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.quoting import quote
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.sql.sessions import OwnSession
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.sql_identifiers import quote
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.definition import read_table, write_table
 from penstock.pipelines.tables.scan import TableScan, frame, plan_tasks
 
@@ -30,7 +30,7 @@ def write_snapshot(reads: Sequence[TableRead], cores: int) -> tuple[dict[str, An
 
 def ask_again(
     spark: SparkSession,
-    connection: Connection,
+    connection: KafkaConnection,
     text: str,
     snapshot: Sequence[dict[str, Any]],
     skipped: Sequence[Accumulator[int]] = (),
@@ -42,19 +42,19 @@ def ask_again(
     return session.frame(session.analyze(text))
 
 
-def table_name(document: dict[str, Any], connection: Connection) -> str:
+def table_name(document: dict[str, Any], connection: KafkaConnection) -> str:
     return read_table(document["table"], connection.registry).name
 
 
 def read_again(
-    spark: SparkSession, connection: Connection, document: dict[str, Any], skipped: Accumulator[int] | None = None
+    spark: SparkSession, connection: KafkaConnection, document: dict[str, Any], skipped: Accumulator[int] | None = None
 ) -> DataFrame:
     """One table of the snapshot."""
     scan = scan_of(document, connection)
     return _all_columns(frame(spark, scan, skipped), scan)
 
 
-def scan_of(document: dict[str, Any], connection: Connection) -> TableScan:
+def scan_of(document: dict[str, Any], connection: KafkaConnection) -> TableScan:
     tasks = tuple(
         tuple(OffsetRange(TopicPartition(topic, number), start, end) for topic, number, start, end in task)
         for task in document["tasks"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from penstock.pipelines.errors import SqlError
-from penstock.pipelines.quoting import quote
-from penstock.pipelines.sql.tokens import Kind, Token, tokens_of
+from penstock.pipelines.sql.tokens import Token, TokenKind, tokens_of
+from penstock.pipelines.sql_identifiers import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class _Reading:
         parts, end = [], None
         while self.at < len(self.tokens):
             token = self.tokens[self.at]
-            is_part = token.kind is not Kind.SIGN or token.text in ".-$"
+            is_part = token.kind is not TokenKind.SIGN or token.text in ".-$"
             if not is_part or (end is not None and token.start != end):
                 break
             parts.append(token.value)
@@ -294,7 +294,7 @@ class _Reading:
             return ()
         names = []
         while at + 2 < len(tokens) and tokens[at].text in "(,":
-            if tokens[at + 1].kind is Kind.SIGN or tokens[at + 2].text not in (",", ")"):
+            if tokens[at + 1].kind is TokenKind.SIGN or tokens[at + 2].text not in (",", ")"):
                 return ()
             names.append(tokens[at + 1].value)
             at += 2

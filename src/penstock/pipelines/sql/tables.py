@@ -11,14 +11,13 @@ bounds on offsets and times where Spark pushes filters down.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.options import LATENESS, refuse_value
+from penstock.pipelines.options import LATENESS, read_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.sql.questions import Question, ask
 from penstock.pipelines.sql.reads import describe_left_out, explain_read
@@ -26,7 +25,7 @@ from penstock.pipelines.sql.refusals import TOLD, refusal_of
 from penstock.pipelines.sql.session_views import SessionViews
 from penstock.pipelines.sql.sessions import Sessions, is_classic, plan_text
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.connection import BadRows, Connection
+from penstock.pipelines.tables.connection import BadRows, KafkaConnection
 from penstock.pipelines.tables.table import Table
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class Tables:
         self._views.make(topics)
 
 
-class Reading(TypedDict, total=False):
+class ReadingOptions(TypedDict, total=False):
     """How the rows of topics are read; what is not given is as in the comments."""
 
     bad_rows: BadRows  # fail: a row that does not decode ends the question; skip leaves it out; null makes columns null
@@ -151,7 +150,7 @@ def register(
     kafka: Mapping[str, str] | None = None,
     topics: Collection[str] | None = None,
     has_views: bool = True,
-    **reading: Unpack[Reading],
+    **reading: Unpack[ReadingOptions],
 ) -> Tables:
     """The topics of a cluster as tables of the session.
 
@@ -160,12 +159,12 @@ def register(
     there are more than 50. `Tables.sql` finds every topic when it is named. `has_views=False` leaves the session as it
     is, and `Tables.sql` works all the same.
     """
-    connection = Connection(
+    connection = KafkaConnection(
         bootstrap_servers,
         kafka or {},
         _registry_address(registry),
         bad_rows=reading.get("bad_rows", "fail"),
-        lateness_ms=_parse_lateness(reading.get("lateness", "10 minutes")),
+        lateness_ms=read_value("lateness", LATENESS, reading.get("lateness", "10 minutes")),
         is_read_committed=reading.get("is_read_committed", True),
         subjects=reading.get("subjects", {}),
     )
@@ -179,12 +178,3 @@ def _registry_address(registry: str | Mapping[str, str] | None) -> RegistryAddre
     if registry is None:
         return None
     return RegistryAddress.of({"schema.registry.url": registry} if isinstance(registry, str) else registry)
-
-
-def _parse_lateness(text: str) -> int:
-    """Also in whole words, as Spark's intervals have them."""
-    short = re.sub(r"(second|minute|hour|day)s?", lambda unit: unit[1][0], text)
-    try:
-        return int(LATENESS.parse(short))
-    except ValueError:
-        raise refuse_value("lateness", text, LATENESS.accepts) from None

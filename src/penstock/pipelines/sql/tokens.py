@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     WORD = "a keyword, a bare name or a number"
     NAME = "a name in backquotes"
     TEXT = "a text in quotes"
@@ -16,7 +16,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    kind: Kind
+    kind: TokenKind
     text: str
     start: int
 
@@ -27,15 +27,15 @@ class Token:
     @property
     def word(self) -> str:
         """As a keyword; empty for what cannot be one."""
-        return self.text.upper() if self.kind is Kind.WORD else ""
+        return self.text.upper() if self.kind is TokenKind.WORD else ""
 
     @property
     def value(self) -> str:
         """Without quotes."""
-        if self.kind is Kind.NAME:
+        if self.kind is TokenKind.NAME:
             is_closed = self.text.count("`") % 2 == 0  # else the text of SQL ends in it
             return self.text[1 : -1 if is_closed else None].replace("``", "`")
-        if self.kind is Kind.TEXT:
+        if self.kind is TokenKind.TEXT:
             return self.text.lstrip("rR")[1:].removesuffix(self.text[-1])
         return self.text
 
@@ -53,7 +53,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_KINDS = {"text": Kind.TEXT, "name": Kind.NAME, "word": Kind.WORD, "sign": Kind.SIGN}
+_KINDS = {"text": TokenKind.TEXT, "name": TokenKind.NAME, "word": TokenKind.WORD, "sign": TokenKind.SIGN}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.pipelines.errors import SqlError
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sql.statements import CreateView, DropView, parse_statement, split_statements
-from penstock.pipelines.sql.tokens import Kind, Token, tokens_of
+from penstock.pipelines.sql.tokens import Token, TokenKind, tokens_of
+from penstock.pipelines.sql_identifiers import quote
 
 DEFAULT_FILE = Path("~/.config/penstock/views.sql")
 # A table's name follows these, and a comma or a parenthesis in their clause.
@@ -50,39 +50,26 @@ class Views:
 
     def create(self, statement: CreateView) -> bool:
         """Whether the file was changed: it is not where the view is there and IF NOT EXISTS was said."""
-        with self._alone():
-            name = self.name_of(statement.name)
-            if name is not None and statement.if_not_exists:
-                return False
-            if name is not None and not statement.is_replacing:
-                raise SqlError(f"there is a view {name} already", "Use CREATE OR REPLACE VIEW, or DROP VIEW first.")
-            queries = {**self.queries, name or statement.name: statement.query}
-            check_cycle(name or statement.name, queries)
-            self._write(queries)
-        return True
+        return self._change(lambda: with_view(statement, self.queries))
 
     def drop(self, statement: DropView) -> bool:
         """Whether there was such a view."""
-        with self._alone():
-            name = self.name_of(statement.name)
-            if name is None:
-                if statement.if_exists:
-                    return False
-                known = f"There are {', '.join(self.queries)}." if self.queries else "There are none."
-                raise SqlError(f"there is no view {statement.name}", known)
-            users = [user for user, query in self.queries.items() if user != name and name in used(query, self.queries)]
-            if users:
-                raise SqlError(f"the view {name} is used by {', '.join(users)}", "Drop or replace those first.")
-            self._write({other: query for other, query in self.queries.items() if other != name})
-        return True
+        return self._change(lambda: without_view(statement, self.queries))
 
     def name_of(self, name: str) -> str | None:
         """As the view was called when it was made."""
-        return next((known for known in self.queries if known.lower() == name.lower()), None)
+        return _name_of(name, self.queries)
 
     def expand(self, query: str) -> str:
         """The question with the views that it uses in front of it."""
         return expand(query, self.queries)
+
+    def _change(self, changed: Callable[[], Mapping[str, str] | None]) -> bool:
+        with self._alone():
+            queries = changed()
+            if queries is not None:
+                self._write(queries)
+        return queries is not None
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -139,6 +126,37 @@ class Views:
         self.queries, self.wrong = dict(queries), []
 
 
+def with_view(statement: CreateView, views: Mapping[str, str]) -> dict[str, str] | None:
+    """None where the view is there and may stay. Raises SqlError."""
+    known = _name_of(statement.name, views)
+    if known is not None and statement.if_not_exists:
+        return None
+    if known is not None and not statement.is_replacing:
+        raise SqlError(f"there is a view {known} already", "Use CREATE OR REPLACE VIEW, or DROP VIEW first.")
+    name = known or statement.name
+    changed = {**views, name: statement.query}
+    check_cycle(name, changed)
+    return changed
+
+
+def without_view(statement: DropView, views: Mapping[str, str]) -> dict[str, str] | None:
+    """None where there is no such view, and need not be. Raises SqlError."""
+    name = _name_of(statement.name, views)
+    if name is None:
+        if statement.if_exists:
+            return None
+        known = f"There are {', '.join(views)}." if views else "There are none."
+        raise SqlError(f"there is no view {statement.name}", known)
+    users = [user for user, query in views.items() if user != name and name in used(query, views)]
+    if users:
+        raise SqlError(f"the view {name} is used by {', '.join(users)}", "Drop or replace those first.")
+    return {other: query for other, query in views.items() if other != name}
+
+
+def _name_of(name: str, views: Mapping[str, str]) -> str | None:
+    return next((known for known in views if known.lower() == name.lower()), None)
+
+
 def expand(query: str, views: Mapping[str, str]) -> str:
     """`query` with the views that it uses, and those that they use, as names of a WITH."""
     needed = list(_needed(query, views))
@@ -179,7 +197,7 @@ def _tables_of(tokens: list[Token]) -> Iterator[Token]:
             is_list[-1] = before is None or before.word != "DISTINCT"
         elif word in _BEFORE_EXPRESSIONS or (token.text == "|" and after == ">"):
             is_list[-1] = False
-        elif token.kind in (Kind.WORD, Kind.NAME) and after not in (".", "(") and (is_first or follows_table):
+        elif token.kind in (TokenKind.WORD, TokenKind.NAME) and after not in (".", "(") and (is_first or follows_table):
             yield token
 
 

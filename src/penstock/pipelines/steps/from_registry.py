@@ -29,7 +29,7 @@ from penstock.pipelines.payloads.formats import (
     resolve_format,
 )
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline, Settings
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql_identifiers import quote
 from penstock.pipelines.steps.parsing import keep_source
 from penstock.pipelines.steps.registries import (
     SubjectWatch,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 _DECODED = "_decoded"
 _VALUE = "value"
+_SAY_SUBJECT = "Say from_registry(SUBJECT), or decode in combine, where each source is by itself."
 _NO_VALUE = "the record has no value"
 _NO_HEADERS = " (headers were not looked at: Topic(..., headers=True) does, where they name the schema)"
 
@@ -65,6 +66,9 @@ class FromRegistry:
     def __name__(self) -> str:
         reader = self.reader if isinstance(self.reader, int) or self.reader == LATEST else None
         return _name(self.subject or f"the topic's {self.of}", reader)
+
+    def check(self, pipeline: Pipeline) -> None:
+        self.open(pipeline).close()
 
     def open(self, pipeline: Pipeline) -> OpenFromRegistry:
         subject = self.subject or _subject_of(pipeline, self.of)
@@ -202,11 +206,15 @@ def from_registry(
 
 
 def _subject_of(pipeline: Pipeline, of: str) -> str:
-    topics = [topic for source in pipeline.sources if isinstance(source, Topic) for topic in source.topics.split(",")]
+    topics: list[str] = []
+    for source in pipeline.sources:
+        if isinstance(source, Topic) and not isinstance(source.topics, str):
+            raise PipelineError(f"{source.name} may be many topics, and each has a subject of its own", _SAY_SUBJECT)
+        topics += source.topics.split(",") if isinstance(source, Topic) else ()
     if len(topics) != 1:
         raise PipelineError(
             f"the pipeline reads {len(topics)} topics, and each has a subject of its own",
-            "Say from_registry(SUBJECT), or decode in combine, where each source is by itself.",
+            _SAY_SUBJECT,
         )
     return f"{topics[0].strip()}-{of}"
 

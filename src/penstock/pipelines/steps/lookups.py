@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.client.kept import Kept
+from penstock.client.resource_cache import ResourceCache
 from penstock.pipelines.pipeline import Step
 from penstock.pipelines.steps.kinds import arrow_kind
-from penstock.pipelines.steps.naming import named
+from penstock.pipelines.steps.named_steps import named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -51,7 +51,7 @@ def _close(table: LookupTable) -> None:
 
 # A pipeline has a handful of lookups. Tables of files are held in memory, so those of former pipelines must go.
 _MOST_TABLES = 16
-_tables: Kept[Lookup, LookupTable] = Kept(_MOST_TABLES, _close)
+_tables: ResourceCache[Lookup, LookupTable] = ResourceCache(_MOST_TABLES, _close)
 
 
 def enrich(lookup: Lookup, key: str, into: str) -> Step:

@@ -11,9 +11,9 @@ import pyarrow as pa  # at run time too: Spark reads the annotations of function
 
 from penstock.pipelines.dead_letters import ERROR, HEADERS, SOURCE, SOURCE_FIELDS
 from penstock.pipelines.pipeline import Step
-from penstock.pipelines.quoting import quote, type_ddl
+from penstock.pipelines.sql_identifiers import quote, type_ddl
 from penstock.pipelines.steps.kinds import arrow_kind, columns_of
-from penstock.pipelines.steps.naming import named
+from penstock.pipelines.steps.named_steps import named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

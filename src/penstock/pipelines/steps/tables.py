@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from penstock.pipelines.errors import PipelineError
+from penstock.pipelines.errors import PipelineError, missing_module
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,10 @@ class _FileTable:
 
 class _RedisTable:
     def __init__(self, lookup: RedisLookup) -> None:
-        import redis
+        try:
+            import redis
+        except ModuleNotFoundError as error:
+            raise missing_module(error, "a lookup in Redis") from error
 
         self._prefix = lookup.prefix
         self._client = redis.Redis.from_url(lookup.url)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from penstock.pipelines.intervals import spark_interval
 from penstock.pipelines.pipeline import Step
-from penstock.pipelines.steps.naming import named
+from penstock.pipelines.steps.named_steps import named
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,21 +22,24 @@ def tumbling(column: str, length: str, keys: tuple[str, ...] = (), **aggregates:
     columns are window_start, window_end, the keys and the aggregates, which are SQL."""
     from pyspark.sql import functions as F
 
-    return named(f"tumbling({length})", _aggregate(lambda: F.window(column, length), keys, aggregates))
+    return named(f"tumbling({length})", _aggregate(lambda: F.window(column, spark_interval(length)), keys, aggregates))
 
 
 def sliding(column: str, length: str, every: str, keys: tuple[str, ...] = (), **aggregates: str) -> Step:
     """Windows that overlap: a row counts in each that covers it."""
     from pyspark.sql import functions as F
 
-    return named(f"sliding({length}, {every})", _aggregate(lambda: F.window(column, length, every), keys, aggregates))
+    return named(
+        f"sliding({length}, {every})",
+        _aggregate(lambda: F.window(column, spark_interval(length), spark_interval(every)), keys, aggregates),
+    )
 
 
 def session(column: str, gap: str, keys: tuple[str, ...] = (), **aggregates: str) -> Step:
     """A window per key that lasts until nothing came for `gap`. Not in update mode."""
     from pyspark.sql import functions as F
 
-    return named(f"session({gap})", _aggregate(lambda: F.session_window(column, gap), keys, aggregates))
+    return named(f"session({gap})", _aggregate(lambda: F.session_window(column, spark_interval(gap)), keys, aggregates))
 
 
 def deduplicate(*columns: str) -> Step:

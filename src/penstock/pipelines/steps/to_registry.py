@@ -10,17 +10,19 @@ The schema is registered before the first batch: one that the registry refuses e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
+from penstock.client.registry import RegistryAnswerError, RegistryClient
 from penstock.pipelines.dead_letters import ERROR, SOURCE
 from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.payloads.encoding import Framing, SchemaRequest, SinkSchema, open_encoder, register_schema
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.pipeline import DEFAULT_SETTINGS, Pipeline
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql_identifiers import quote
 from penstock.pipelines.steps.registries import address_of, columns_of_batch, refusals_told
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.errors import SerdesError
@@ -56,6 +58,12 @@ class ToRegistry:
     @property
     def __name__(self) -> str:
         return f"to_registry({self.subject}, {self.schema_type})"
+
+    def check(self, pipeline: Pipeline) -> None:
+        """Schemas are made of columns that Spark alone knows: here it is only seen whether a registry answers."""
+        address = address_of(self.registry, pipeline.settings)
+        with refusals_told(), RegistryClient(address.settings()) as client, suppress(RegistryAnswerError):
+            client.latest(self.subject)
 
     def open(self, pipeline: Pipeline) -> OpenToRegistry:
         is_in_branch = not any(step is self for step in pipeline.steps)

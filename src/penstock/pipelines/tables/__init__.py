@@ -1,1 +1,1 @@
-"""Topics as tables: what their columns are, and how tasks read them."""
+"""Topics as tables: their columns, and their reads by Spark's tasks."""

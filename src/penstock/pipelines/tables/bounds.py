@@ -33,8 +33,8 @@ from pyspark.sql.datasource import (
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import Offsets
 from penstock.pipelines.options import ANY_LATENESS_MS
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.offsets import LATEST
-from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.tables.ends import Peek, find_ends
 
 # Answers with the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late.

@@ -17,24 +17,24 @@ from typing import Self
 from confluent_kafka import KafkaException
 
 from penstock.client.registry import RegistryAnswerError, RegistryClient, RegistryClientError
-from penstock.client.retrying import Retrying, RetryPolicy
+from penstock.client.retries import Retrying, RetryPolicy
 from penstock.core.bounded_cache import BoundedCache
 from penstock.core.config.types import ConfigError
 from penstock.core.types import TopicPartition
 from penstock.pipelines.errors import TableError
+from penstock.pipelines.kafka.broker_patience import PAUSE_S
 from penstock.pipelines.kafka.offsets_json import Offsets
-from penstock.pipelines.kafka.waiting import PAUSE_S
 from penstock.pipelines.options import OptionError
-from penstock.pipelines.source.cluster import Cluster, ClusterError
+from penstock.pipelines.source.cluster import ClusterError, SourceCluster
 from penstock.pipelines.source.complete import UnansweredError, ask_for_all
-from penstock.pipelines.source.fetching import FetchError
+from penstock.pipelines.source.direct_fetch import FetchError
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.offsets import LATEST
-from penstock.pipelines.source.read_options import FetchOptions, LookupOptions, Subscription
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.read_options import FetchOptions, LookupOptions, TopicSubscription
 from penstock.pipelines.tables.bounds import Times
-from penstock.pipelines.tables.choosing import Registry, choose_key, choose_value
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.ends import Seen
+from penstock.pipelines.tables.format_choice import Registry, choose_key, choose_value
 from penstock.pipelines.tables.sampling import Sample, peek_times, take_sample
 from penstock.pipelines.tables.table import LATEST_SUFFIX, Table, make_columns
 from penstock.protocol.errors import ErrorCode
@@ -55,7 +55,7 @@ def is_internal(topic: str) -> bool:
 class Catalog:
     """For several threads. Every method raises TableError."""
 
-    def __init__(self, connection: Connection, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, connection: KafkaConnection, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.connection = connection
         self._tables: BoundedCache[str, Table] = BoundedCache(_MOST_TABLES, keep_s=_KEEP_S, clock=clock)
         # Of the cluster's client. Registries answer, and samples are read, for several threads at a time.
@@ -97,7 +97,7 @@ class Catalog:
     def ranges(self, topics: Collection[str]) -> list[OffsetRange]:
         """What each partition of the topics holds now: from its first offset to the end of what may be read."""
         with self._lock, self._explained(", ".join(sorted(topics))):
-            found = self._cluster.find_partitions(Subscription(topics=frozenset(topics)))
+            found = self._cluster.find_partitions(TopicSubscription(topics=frozenset(topics)))
             if found.missing:
                 raise self._unknown(min(found.missing))
             return self._ranges(found.partitions)
@@ -151,13 +151,13 @@ class Catalog:
         return Table(name, topic, len(partitions), key.format, value.format, columns, value.note, is_latest)
 
     def _find(self, asked: str) -> tuple[str, frozenset[TopicPartition]]:
-        found = self._cluster.find_partitions(Subscription(topics=frozenset({asked})))
+        found = self._cluster.find_partitions(TopicSubscription(topics=frozenset({asked})))
         if not found.missing:
             return asked, found.partitions
         alike = [each for each in self._cluster.topics() if each.lower() == asked.lower()]
         if len(alike) != 1:
             raise self._unknown(asked)
-        return alike[0], self._cluster.find_partitions(Subscription(topics=frozenset(alike))).partitions
+        return alike[0], self._cluster.find_partitions(TopicSubscription(topics=frozenset(alike))).partitions
 
     def _unknown(self, topic: str) -> TableError:
         near = difflib.get_close_matches(topic, self._cluster.topics(), n=1, cutoff=0.6)
@@ -178,9 +178,9 @@ class Catalog:
         return self.connection.fetch_options()
 
     @cached_property
-    def _cluster(self) -> Cluster:
+    def _cluster(self) -> SourceCluster:
         with self._explained():
-            return Cluster(
+            return SourceCluster(
                 self._fetch.settings,
                 LookupOptions(retries=0),
                 is_read_committed=self.connection.is_read_committed,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from penstock.pipelines.options import Place, refuse_value
+from penstock.pipelines.options import OptionScope, refuse_value
 from penstock.pipelines.payloads.formats import RegistryAddress
 from penstock.pipelines.source.read_options import FetchOptions, parse_source_options
 
@@ -23,7 +23,7 @@ _PATIENCE_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class KafkaConnection:
     bootstrap_servers: str
     # With the Java client's names or librdkafka's, without `kafka.` in front.
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -45,5 +45,5 @@ class Connection:
         """How tasks read, as the source's own options have it. Raises OptionError."""
         kafka = {f"kafka.{name}": value for name, value in self.kafka.items() if name != "isolation.level"}
         given = {"kafka.bootstrap.servers": self.bootstrap_servers, "subscribe": "any", **kafka}
-        fetch = parse_source_options(given, Place.BATCH_READ).fetch
+        fetch = parse_source_options(given, OptionScope.BATCH_READ).fetch
         return replace(fetch, is_read_committed=self.is_read_committed, poll_timeout_ms=_PATIENCE_MS)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from penstock.client.registry import ReferencedSchema, RegisteredSchema
 from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.formats import PayloadFormat, PayloadKind, ReaderSchema, RegistryAddress
-from penstock.pipelines.tables.table import Source, Table, TableColumn
+from penstock.pipelines.tables.table import ColumnSource, Table, TableColumn
 
 # Changes when older text would be read wrongly.
 _VERSION = 1
@@ -47,7 +47,7 @@ def read_table(text: str, registry: RegistryAddress | None) -> Table:
             raise TableError(f"the table was written down by another version of penstock ({document['version']})")
         types = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["types"]))).types
         columns = tuple(
-            TableColumn(name, kind, Source[source], field)
+            TableColumn(name, kind, ColumnSource[source], field)
             for (name, source, field), kind in zip(document["columns"], types, strict=True)
         )
         return Table(

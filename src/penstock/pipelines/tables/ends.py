@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.kafka.offsets_json import Offsets
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 
 # Enough for a handful of wrong clocks to be a minority, and few enough to come with one answer of a broker.
 SAMPLE_RECORDS: Final = 64

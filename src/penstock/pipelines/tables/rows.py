@@ -14,10 +14,10 @@ from penstock.pipelines.errors import TableError
 from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import PayloadFormat
 from penstock.pipelines.tables.connection import BadRows
-from penstock.pipelines.tables.table import Source, Table, TableColumn
+from penstock.pipelines.tables.table import ColumnSource, Table, TableColumn
 
 # The columns of records that ours are made of.
-_OF_RECORD = {Source.PARTITION: "partition", Source.OFFSET: "offset", Source.TIMESTAMP: "timestamp"}
+_OF_RECORD = {ColumnSource.PARTITION: "partition", ColumnSource.OFFSET: "offset", ColumnSource.TIMESTAMP: "timestamp"}
 _HINT = "bad_rows 'skip' leaves such rows out, and 'null' shows them without their columns"
 
 
@@ -36,13 +36,13 @@ class RowDecoding:
         self._on_skipped = on_skipped
         self._columns = columns
         self._schema = pa.schema([pa.field(each.name, each.type) for each in columns])
-        self._key = open_decoder(table.key, is_key=True) if _has(columns, Source.KEY) else None
+        self._key = open_decoder(table.key, is_key=True) if _has(columns, ColumnSource.KEY) else None
         self._value = self._open_value(table.value)
 
     def _open_value(self, how: PayloadFormat) -> PayloadDecoder | None:
-        if _has(self._columns, Source.VALUE):
+        if _has(self._columns, ColumnSource.VALUE):
             return open_decoder(how, is_key=False)
-        fields = frozenset(each.field for each in self._columns if each.source is Source.FIELD)
+        fields = frozenset(each.field for each in self._columns if each.source is ColumnSource.FIELD)
         return open_decoder(how, is_key=False, fields=fields) if fields else None
 
     def decode(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -70,15 +70,15 @@ class RowDecoding:
             fields = dict(zip(names, value.values.flatten(), strict=True))
 
         def array(column: TableColumn) -> pa.Array:
-            if column.source is Source.FIELD:
+            if column.source is ColumnSource.FIELD:
                 return fields[column.field]
-            if column.source is Source.VALUE:
+            if column.source is ColumnSource.VALUE:
                 assert value is not None
                 return value.values
-            if column.source is Source.KEY:
+            if column.source is ColumnSource.KEY:
                 assert key is not None
                 return key.values
-            if column.source is Source.HEADERS:
+            if column.source is ColumnSource.HEADERS:
                 return rows.column("headers")
             return rows.column(_OF_RECORD[column.source])
 
@@ -99,5 +99,5 @@ class RowDecoding:
         return is_bad
 
 
-def _has(columns: tuple[TableColumn, ...], source: Source) -> bool:
+def _has(columns: tuple[TableColumn, ...], source: ColumnSource) -> bool:
     return any(each.source is source for each in columns)

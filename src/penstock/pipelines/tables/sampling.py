@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from penstock.pipelines.payloads.decoding import KEY_SCHEMA_HEADER, VALUE_SCHEMA_HEADER
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.read_options import FetchOptions
-from penstock.pipelines.source.splitting import OffsetRange
 from penstock.pipelines.source.tasks import read_range
 from penstock.pipelines.tables.ends import LEAST_RECORDS, SAMPLE_RECORDS, Seen
 from penstock.serdes.columns.payloads import SchemaKey, read_frames

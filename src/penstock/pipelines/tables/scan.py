@@ -20,13 +20,13 @@ from penstock.pipelines.payloads.decoding import KEY_SCHEMA_HEADER, VALUE_SCHEMA
 from penstock.pipelines.payloads.formats import PayloadKind
 from penstock.pipelines.payloads.spark_types import spark_type
 from penstock.pipelines.source.columns import HEADERS_TYPE
+from penstock.pipelines.source.offset_ranges import OffsetRange, share_tasks, split
 from penstock.pipelines.source.read_options import FetchOptions
-from penstock.pipelines.source.splitting import OffsetRange, share_tasks, split
 from penstock.pipelines.source.tasks import read_range
 from penstock.pipelines.tables.connection import BadRows
 from penstock.pipelines.tables.latest import LastOfKeys, gather, merge_latest, pieces
 from penstock.pipelines.tables.rows import RowDecoding
-from penstock.pipelines.tables.table import Source, Table, TableColumn
+from penstock.pipelines.tables.table import ColumnSource, Table, TableColumn
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -60,7 +60,7 @@ class TableScan:
 
     @property
     def wanted(self) -> tuple[TableColumn, ...]:
-        return self.table.choose(self.columns or (Source.PARTITION.value,))
+        return self.table.choose(self.columns or (ColumnSource.PARTITION.value,))
 
     @property
     def schema(self) -> pa.Schema:
@@ -118,7 +118,7 @@ class TableScan:
     @property
     def candidates_schema(self) -> pa.Schema:
         """Headers are there if they are wanted, or may name schemas."""
-        has_headers = self._wants(Source.HEADERS) or self._header_names()
+        has_headers = self._wants(ColumnSource.HEADERS) or self._header_names()
         return pa.schema([*_CANDIDATE, *([pa.field("headers", HEADERS_TYPE)] if has_headers else ())])
 
     def _candidate(self, rows: pa.RecordBatch, needs_value: bool) -> pa.RecordBatch:
@@ -128,16 +128,16 @@ class TableScan:
             rows = rows.append_column("headers", pa.nulls(rows.num_rows, HEADERS_TYPE))
         return rows.select(self.candidates_schema.names)
 
-    def _wants(self, source: Source) -> bool:
+    def _wants(self, source: ColumnSource) -> bool:
         return any(each.source is source for each in self.wanted)
 
     def _header_names(self) -> frozenset[str]:
         of_value = self.table.value.kind is PayloadKind.REGISTRY and self._wants_value()
-        of_key = self.table.key.kind is PayloadKind.REGISTRY and self._wants(Source.KEY)
+        of_key = self.table.key.kind is PayloadKind.REGISTRY and self._wants(ColumnSource.KEY)
         return frozenset(({VALUE_SCHEMA_HEADER} if of_value else set()) | ({KEY_SCHEMA_HEADER} if of_key else set()))
 
     def _wants_value(self) -> bool:
-        return self._wants(Source.FIELD) or self._wants(Source.VALUE)
+        return self._wants(ColumnSource.FIELD) or self._wants(ColumnSource.VALUE)
 
     def _fetch(self) -> FetchOptions:
         is_latest = self.table.is_latest
@@ -146,9 +146,9 @@ class TableScan:
             max_bytes = min(max_bytes, max(_LIMITED_BYTES, self.limit * _RECORD_BYTES))
         return replace(
             self.fetch,
-            include_headers=self._wants(Source.HEADERS),
+            include_headers=self._wants(ColumnSource.HEADERS),
             header_names=self._header_names(),
-            include_keys=is_latest or self.keys is not None or self._wants(Source.KEY),
+            include_keys=is_latest or self.keys is not None or self._wants(ColumnSource.KEY),
             include_values=is_latest or self._wants_value(),
             is_counted=not is_latest and self.keys is None and {each.source for each in self.wanted} == _COUNTED,
             max_bytes=max_bytes,
@@ -180,7 +180,7 @@ class TableScan:
                 return
 
 
-_COUNTED = {Source.PARTITION}
+_COUNTED = {ColumnSource.PARTITION}
 # What is known of a record before it is decoded.
 _CANDIDATE = [
     pa.field("key", pa.binary()),

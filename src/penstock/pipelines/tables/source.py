@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from penstock.pipelines.errors import TableError
-from penstock.pipelines.options import TABLE_OPTIONS, OptionError, ParsedOptions, Place, parse_options
+from penstock.pipelines.options import TABLE_OPTIONS, OptionError, OptionScope, ParsedOptions, parse_options
 from penstock.pipelines.payloads.formats import RegistryAddress
-from penstock.pipelines.source.cluster import Cluster
+from penstock.pipelines.source.cluster import SourceCluster
 from penstock.pipelines.source.read_options import SourceOptions, parse_source_options
 from penstock.pipelines.source.reader import BatchReader
 from penstock.pipelines.source.stream_reader import StreamReader
 from penstock.pipelines.source.tasks import TopicRanges, plan_tasks
 from penstock.pipelines.tables.catalog import Catalog
-from penstock.pipelines.tables.connection import Connection
+from penstock.pipelines.tables.connection import KafkaConnection
 from penstock.pipelines.tables.definition import read_table, write_table
 from penstock.pipelines.tables.scan import TableScan
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from penstock.pipelines.source.splitting import OffsetRange
+    from penstock.pipelines.source.offset_ranges import OffsetRange
     from penstock.pipelines.tables.table import Table
 
 _REGISTRY = "schema.registry."
@@ -46,7 +46,7 @@ _OUR_NAMES = frozenset(option.name.lower() for option in TABLE_OPTIONS)
 _ISOLATION = "kafka.isolation.level"
 
 
-def table_options(connection: Connection, table: Table) -> dict[str, str]:
+def table_options(connection: KafkaConnection, table: Table) -> dict[str, str]:
     """Options for `spark.read` or `spark.readStream`; the table travels in them, so nothing is looked up again.
     Secrets are among those that begin with kafka. and registry., and in no other."""
     registry = () if connection.registry is None else connection.registry.properties
@@ -69,7 +69,7 @@ def is_table(options: Mapping[str, str]) -> bool:
 
 def find_table(given: Mapping[str, str]) -> Table:
     """The table that the options name, brought along by them or looked up. OptionError, TableError."""
-    options = parse_options(_for_any_place(given), Place.BATCH_READ)
+    options = parse_options(_for_any_place(given), OptionScope.BATCH_READ)
     connection = connection_of(options)
     if options.given("tableDefinition"):
         return read_table(options["tableDefinition"], connection.registry)
@@ -77,10 +77,10 @@ def find_table(given: Mapping[str, str]) -> Table:
         return catalog.table(options["table"])
 
 
-def connection_of(options: ParsedOptions) -> Connection:
+def connection_of(options: ParsedOptions) -> KafkaConnection:
     kafka = dict(options.kafka)
     is_read_committed = kafka.pop("isolation.level", "read_committed").lower() != "read_uncommitted"
-    return Connection(
+    return KafkaConnection(
         kafka.pop("bootstrap.servers"),
         kafka,
         RegistryAddress.of(options.registry) if options.registry else None,
@@ -91,7 +91,7 @@ def connection_of(options: ParsedOptions) -> Connection:
 
 
 def open_batch_reader(given: Mapping[str, str], table: Table, schema: StructType) -> DataSourceReader:
-    return TableReader(_plan_read(given, Place.BATCH_READ, table, schema))
+    return TableReader(_plan_read(given, OptionScope.BATCH_READ, table, schema))
 
 
 def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructType) -> TableStreamReader:
@@ -99,7 +99,7 @@ def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructTyp
         raise OptionError(
             f"option table is {table.name!r}; a stream has no latest record of a key, use {table.topic!r}"
         )
-    return TableStreamReader(_plan_read(given, Place.STREAM_READ, table, schema))
+    return TableStreamReader(_plan_read(given, OptionScope.STREAM_READ, table, schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class TableReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         read = self._read
-        with closing(Cluster.of(read.options)) as cluster:
+        with closing(SourceCluster.of(read.options)) as cluster:
             ranges = BatchReader(read.options).find_ranges(cluster)
         if read.table.is_latest:
             # The latest record of a key is known to the one who has seen all.
@@ -148,7 +148,7 @@ class TableStreamReader(StreamReader):
         return self._table_read.read(partition.offsets)
 
 
-def _plan_read(given: Mapping[str, str], place: Place, table: Table, schema: StructType) -> DecodedRead:
+def _plan_read(given: Mapping[str, str], place: OptionScope, table: Table, schema: StructType) -> DecodedRead:
     bad_rows = parse_options(given, place)["badRows"]
     options = parse_source_options(_without_table(given, table), place)
     return DecodedRead(options, table, _columns_of(table, schema), bad_rows)

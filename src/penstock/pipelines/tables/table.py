@@ -25,7 +25,7 @@ LATEST_SUFFIX = "$latest"
 VALUE = "value"
 
 
-class Source(enum.Enum):
+class ColumnSource(enum.Enum):
     """Where a column comes from."""
 
     FIELD = "a field of the value"
@@ -38,17 +38,17 @@ class Source(enum.Enum):
 
     @property
     def is_ours(self) -> bool:
-        return self not in (Source.FIELD, Source.VALUE)
+        return self not in (ColumnSource.FIELD, ColumnSource.VALUE)
 
 
-OUR_COLUMNS: tuple[str, ...] = tuple(each.value for each in Source if each.is_ours)
+OUR_COLUMNS: tuple[str, ...] = tuple(each.value for each in ColumnSource if each.is_ours)
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     name: str
     type: pa.DataType  # exactly Spark's Arrow type
-    source: Source
+    source: ColumnSource
     field: str = ""  # of the value's schema
 
     @property
@@ -68,10 +68,10 @@ class TableColumn:
 _RECORD_COLUMNS = tuple(
     TableColumn(source.value, kind, source)
     for source, kind in (
-        (Source.HEADERS, HEADERS_TYPE),
-        (Source.PARTITION, pa.int32()),
-        (Source.OFFSET, pa.int64()),
-        (Source.TIMESTAMP, pa.timestamp("us", tz="UTC")),
+        (ColumnSource.HEADERS, HEADERS_TYPE),
+        (ColumnSource.PARTITION, pa.int32()),
+        (ColumnSource.OFFSET, pa.int64()),
+        (ColumnSource.TIMESTAMP, pa.timestamp("us", tz="UTC")),
     )
 )
 
@@ -113,11 +113,12 @@ def make_columns(key: pa.DataType, value: pa.DataType) -> tuple[TableColumn, ...
         fields = [value.field(number) for number in range(value.num_fields)]
         names = name_columns(each.name for each in fields)
         columns = [
-            TableColumn(name, each.type, Source.FIELD, each.name) for name, each in zip(names, fields, strict=True)
+            TableColumn(name, each.type, ColumnSource.FIELD, each.name)
+            for name, each in zip(names, fields, strict=True)
         ]
     else:
-        columns = [TableColumn(VALUE, value, Source.VALUE)]
-    return (*columns, TableColumn(Source.KEY.value, key, Source.KEY), *_RECORD_COLUMNS)
+        columns = [TableColumn(VALUE, value, ColumnSource.VALUE)]
+    return (*columns, TableColumn(ColumnSource.KEY.value, key, ColumnSource.KEY), *_RECORD_COLUMNS)
 
 
 def name_columns(fields: Iterable[str]) -> list[str]:

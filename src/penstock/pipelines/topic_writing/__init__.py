@@ -1,1 +1,1 @@
-"""Rows of Spark to topics, at least once or exactly once."""
+"""Writes Spark's rows to topics, at least once or exactly once."""

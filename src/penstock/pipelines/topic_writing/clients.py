@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from confluent_kafka.admin import AdminClient
 
-from penstock.client.kept import Kept
+from penstock.client.resource_cache import ResourceCache
 from penstock.pipelines.kafka.group_consumer import LIBRDKAFKA_LOG
 from penstock.pipelines.topic_writing.delivery import Sender
 from penstock.pipelines.topic_writing.marker import Marker
@@ -32,8 +32,8 @@ class TransactionalSender:
     marker: Marker | None
 
 
-_senders: Kept[Settings, Sender] = Kept(_MOST_SENDERS, Sender.close)
-_transactional: Kept[tuple[Settings, str], TransactionalSender] = Kept(
+_senders: ResourceCache[Settings, Sender] = ResourceCache(_MOST_SENDERS, Sender.close)
+_transactional: ResourceCache[tuple[Settings, str], TransactionalSender] = ResourceCache(
     _MOST_TRANSACTIONAL, lambda holder: holder.sender.close()
 )
 

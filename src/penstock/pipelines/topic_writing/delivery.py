@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-# How many failures are kept to be told; the rest are counted.
+# Failures that the error quotes; the rest are counted.
 _TOLD_FAILURES = 3
 # Beyond message.timeout.ms, after which librdkafka gives every record up itself.
 _GRACE_S = 10.0
@@ -59,7 +59,7 @@ class Sender:
     producer: RawProducer
     timeout_s: float
     failures: Failures
-    is_wanted: Callable[[], bool] = always_wanted  # of the present task: False when nobody waits for its rows any more
+    is_wanted: Callable[[], bool] = always_wanted  # of the present task: False when its rows are not needed any more
 
     @classmethod
     def open(cls, settings: Mapping[str, str], timeout_s: float) -> Sender:
@@ -145,7 +145,7 @@ class Sender:
             raise WriteError(f"{left} records were not confirmed within {self.timeout_s + _GRACE_S:.0f} s")
 
     def discard(self) -> None:
-        """Drops the records that are left in the queue: nobody waits for them any more."""
+        """Drops the records that are left in the queue: they are not needed any more."""
         self.producer.purge()
 
 

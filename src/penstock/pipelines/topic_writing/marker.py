@@ -48,7 +48,7 @@ class TaskOfBatch:
     sink_name: str
     batch_id: int
     task: int
-    tasks: int | None = None  # None where nobody could say
+    tasks: int | None = None  # None where it was not known
 
     @property
     def transactional_id(self) -> str:
@@ -89,12 +89,12 @@ class Marker:
         return self.cut is not None and self.next_batch == batch_id
 
 
-class Decision(enum.Enum):
+class MarkerDecision(enum.Enum):
     WRITE = "write"
     SKIP = "skip"  # the rows are there already
 
 
-def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
+def decide(marker: Marker | None, work: TaskOfBatch) -> MarkerDecision:
     """RefusedError where neither would leave every row exactly once."""
     if marker is None or marker.next_batch <= work.batch_id:
         if marker is not None and marker.is_claim_on(work.batch_id) and marker.cut != work.tasks:
@@ -102,11 +102,11 @@ def decide(marker: Marker | None, work: TaskOfBatch) -> Decision:
                 f"{work}: the batch came again and is cut into {marker.cut} tasks now; those of the cut before, into"
                 f" {work.tasks}, may no longer write it"
             )
-        return Decision.WRITE
+        return MarkerDecision.WRITE
     if marker.next_batch > work.batch_id + 1:
         raise _older_checkpoint(str(work), marker)
     check_task_count([marker], work.sink_name, work.batch_id, work.tasks)
-    return Decision.SKIP
+    return MarkerDecision.SKIP
 
 
 def check_checkpoint(markers: Iterable[Marker], sink_name: str, batch_id: int) -> None:

@@ -8,8 +8,8 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.pipelines.kafka.broker_patience import ask_patiently, is_away
 from penstock.pipelines.kafka.group_consumer import open_group_consumer, raise_errors
-from penstock.pipelines.kafka.waiting import ask_patiently, is_away
 from penstock.pipelines.topic_writing.errors import WriteError
 from penstock.pipelines.topic_writing.librdkafka import RawProducer
 from penstock.pipelines.topic_writing.marker import (
@@ -21,7 +21,7 @@ from penstock.pipelines.topic_writing.marker import (
     newest,
 )
 
-# Of one request; one that fails at once, as when a broker goes away in its middle, is repeated: see `waiting`.
+# Of one request; one that fails at once, as when a broker goes away in its middle, is repeated: see `broker_patience`.
 _TIMEOUT_S = 60.0
 
 

@@ -25,13 +25,13 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaError, KafkaException
 
 from penstock.client.bounded_call import StuckCallError, call_within
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.pipelines.pipeline import always_wanted
 from penstock.pipelines.topic_writing import clients
 from penstock.pipelines.topic_writing.clients import TransactionalSender
 from penstock.pipelines.topic_writing.delivery import Sender
 from penstock.pipelines.topic_writing.errors import RefusedError, WriteError
-from penstock.pipelines.topic_writing.marker import MARKER_PARTITION, Decision, TaskOfBatch, decide
+from penstock.pipelines.topic_writing.marker import MARKER_PARTITION, MarkerDecision, TaskOfBatch, decide
 from penstock.pipelines.topic_writing.markers import read_marker
 from penstock.pipelines.topic_writing.rows import ColumnPlan, first_topic
 from penstock.pipelines.topic_writing.write_options import SinkOptions
@@ -89,13 +89,13 @@ def _begin(
     is_new = holder is None
     while True:
         holder = holder or _open(options, work, is_wanted)
-        if decide(holder.marker, work) is Decision.SKIP:
+        if decide(holder.marker, work) is MarkerDecision.SKIP:
             clients.give_transactional_back(options, work.transactional_id, holder)
             return None
         try:
             with _aborted_on_failure(holder.sender):
                 holder.sender.begin(is_wanted)
-                _send_first(holder, first, plan, work)
+                _send_first(holder, first, plan, work, options.topic or first_topic(first, plan))
         except (KafkaException, WriteError):
             if is_new or not is_wanted():
                 raise
@@ -111,9 +111,12 @@ def _open(options: SinkOptions, work: TaskOfBatch, is_wanted: Callable[[], bool]
     return TransactionalSender(sender, read_marker(options.client_settings, work.group, options.topic))
 
 
-def _send_first(holder: TransactionalSender, first: pa.RecordBatch, plan: ColumnPlan, work: TaskOfBatch) -> None:
+def _send_first(
+    holder: TransactionalSender, first: pa.RecordBatch, plan: ColumnPlan, work: TaskOfBatch, marked: str
+) -> None:
+    """`marked` is the topic that the marker is beside."""
     sender, marker = holder.sender, work.marker
-    at = (work.group, first_topic(first, plan), MARKER_PARTITION, marker.next_batch, marker.to_metadata())
+    at = (work.group, marked, MARKER_PARTITION, marker.next_batch, marker.to_metadata())
     sender.producer.begin_transaction()
     sender.send(first, plan)
     patiently(lambda timeout_s: sender.producer.send_offset_to_transaction(*at, timeout_s), sender.is_wanted)

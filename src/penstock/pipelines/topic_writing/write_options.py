@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from penstock.pipelines.kafka.client_settings import to_librdkafka
-from penstock.pipelines.options import OptionError, ParsedOptions, Place, parse_options, refuse_value
+from penstock.pipelines.options import OptionError, OptionScope, ParsedOptions, parse_options, refuse_value
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 # A stream repeats its last batch after a failure, under the same id; a batch write has nothing to be known again by.
-DEFAULT_GUARANTEES = {Place.STREAM_WRITE: EXACTLY_ONCE, Place.BATCH_WRITE: AT_LEAST_ONCE}
+DEFAULT_GUARANTEES = {OptionScope.STREAM_WRITE: EXACTLY_ONCE, OptionScope.BATCH_WRITE: AT_LEAST_ONCE}
 DEFAULT_SINK_NAME = "sink"
 
 # As the Java producer's delivery.timeout.ms.
@@ -55,11 +55,11 @@ class SinkOptions:
         return int(self.settings["message.timeout.ms"]) / 1000
 
 
-def parse_sink_options(given: Mapping[str, str], place: Place) -> SinkOptions:
+def parse_sink_options(given: Mapping[str, str], place: OptionScope) -> SinkOptions:
     """OptionError names the option that is wrong and what it accepts."""
     options = parse_options(given, place)
     guarantee = options["guarantee"] or DEFAULT_GUARANTEES[place]
-    if place is Place.BATCH_WRITE and guarantee == EXACTLY_ONCE:
+    if place is OptionScope.BATCH_WRITE and guarantee == EXACTLY_ONCE:
         _check_identity(options)
     settings = _producer_settings(options.kafka, guarantee)
     return SinkOptions(

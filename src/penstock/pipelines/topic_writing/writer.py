@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.topic_writing.rows import plan_columns
 from penstock.pipelines.topic_writing.task import TaskWrite
 from penstock.pipelines.topic_writing.write_options import parse_sink_options
@@ -25,7 +25,7 @@ class RowsWritten(WriterCommitMessage):
     was_there: bool
 
 
-def plan_task(options: Mapping[str, str], schema: StructType, place: Place) -> TaskWrite:
+def plan_task(options: Mapping[str, str], schema: StructType, place: OptionScope) -> TaskWrite:
     """OptionError or ColumnError for what cannot be written."""
     parsed = parse_sink_options(options, place)
     fields = [(field.name, field.dataType.simpleString()) for field in schema.fields]
@@ -36,7 +36,7 @@ class BatchWriter(DataSourceArrowWriter):
     """Each task's rows are safe when the task is done, so there is nothing to commit or to abort in the end."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._task = plan_task(options, schema, Place.BATCH_WRITE)
+        self._task = plan_task(options, schema, OptionScope.BATCH_WRITE)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         return _message(self._task, iterator)
@@ -46,7 +46,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     """Like BatchWriter. A batch that fails half-way comes again, and its finished tasks find their markers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._task = plan_task(options, schema, Place.STREAM_WRITE)
+        self._task = plan_task(options, schema, OptionScope.STREAM_WRITE)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsWritten:
         return _message(self._task, iterator)

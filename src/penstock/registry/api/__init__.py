@@ -1,1 +1,1 @@
-"""The registry over HTTP: one table of operations, from which its routes, its OpenAPI document and its page follow."""
+"""The registry over HTTP: one table of operations defines the routes, the OpenAPI document and the docs page."""

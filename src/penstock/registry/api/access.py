@@ -1,13 +1,13 @@
-"""Rights at work: who asks, what is refused, and what the audit trail is told of it."""
+"""Checks the caller's rights, refuses, and reports to the audit trail."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.registry.api.rights import Decision, Right, SubjectRights
+from penstock.registry.api.rights import Right, SubjectAccessDecision, SubjectRights
 from penstock.registry.errors import RegistryError
-from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Detail, Kind
+from penstock.security.audit.events import NO_AUDIT, AuditEvent, AuditKind, Auditor, Detail
 
 
 class Caller(NamedTuple):
@@ -16,8 +16,8 @@ class Caller(NamedTuple):
 
 
 class Access:
-    """Without rights everybody may do everything; that is for a listener without logins, or one whose users are all
-    trusted alike.
+    """Without rules every caller may do everything; that is for a listener without logins, or with users of equal
+    trust.
     """
 
     def __init__(self, rights: SubjectRights | None = None, auditor: Auditor = NO_AUDIT) -> None:
@@ -33,7 +33,7 @@ class Access:
         self._rights = rights
 
     def may(self, caller: Caller, right: Right, subject: str) -> bool:
-        """For lists, which leave out what somebody may not see without a word."""
+        """For lists, which silently leave out subjects that the caller may not see."""
         return self._decide(caller, right, subject).is_allowed
 
     def check(self, caller: Caller, right: Right, subject: str, what: str) -> None:
@@ -43,10 +43,10 @@ class Access:
             self.refuse(caller, right, subject, what, decision.rule)
 
     def refuse(self, caller: Caller, right: Right, subject: str, what: str, rule: str) -> None:
-        if Kind.DENIAL in self._auditor.kinds:
+        if AuditKind.DENIAL in self._auditor.kinds:
             self._auditor.record(
                 AuditEvent(
-                    Kind.DENIAL,
+                    AuditKind.DENIAL,
                     what,
                     is_allowed=False,
                     principal=caller.principal,
@@ -60,8 +60,8 @@ class Access:
         raise RegistryError(40301, f"User is denied operation {right} on {place}")
 
     def check_trail(self) -> None:
-        """Raises 503 where a change could not be kept in the audit trail, and its owner wants none unseen."""
-        if self._auditor.refuses and Kind.CHANGE in self._auditor.kinds:
+        """Raises 503 where the audit trail could not keep a change, and its owner allows no unseen change."""
+        if self._auditor.refuses and AuditKind.CHANGE in self._auditor.kinds:
             raise RegistryError(503, "The audit trail is full, so nothing is changed that it must keep")
 
     def report(
@@ -72,12 +72,12 @@ class Access:
         what: str,
         details: Mapping[str, Detail],
     ) -> None:
-        """Tells the trail of a change that was made, or may have been."""
-        if Kind.CHANGE not in self._auditor.kinds:
+        """Reports a change that was made, or may have been, to the trail."""
+        if AuditKind.CHANGE not in self._auditor.kinds:
             return
         self._auditor.record(
             AuditEvent(
-                Kind.CHANGE,
+                AuditKind.CHANGE,
                 what,
                 is_allowed=True,
                 principal=caller.principal,
@@ -88,11 +88,11 @@ class Access:
             )
         )
 
-    def _decide(self, caller: Caller, right: Right, subject: str) -> Decision:
+    def _decide(self, caller: Caller, right: Right, subject: str) -> SubjectAccessDecision:
         if self._rights is None:
-            return Decision(True, "no rights are kept")
+            return SubjectAccessDecision(True, "no rights are kept")
         if not caller.principal:
-            return Decision(False, "nobody has logged in")
+            return SubjectAccessDecision(False, "nobody has logged in")
         return self._rights.decide(caller.principal, caller.address, right, subject)
 
 

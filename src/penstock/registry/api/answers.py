@@ -1,4 +1,4 @@
-"""What is answered, as JSON. Fields that are empty are left out; `schemaType` always stands there, as since 8.0."""
+"""The JSON of answers. Empty fields are left out; `schemaType` is always present, as since 8.0."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from penstock.schemas.contracts import metadata_to_json, rule_set_to_json
 from penstock.schemas.schema import Reference
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
+# The answer's type for a client that accepts several equally: the first.
 MEDIA_TYPES = (MEDIA_TYPE, "application/vnd.schemaregistry+json", "application/json")
 
 Document = dict[str, object]
@@ -28,23 +29,34 @@ def raw_answer(body: bytes | str, status: int = 200) -> Response:
     return Response(body, status, media_type=MEDIA_TYPE)
 
 
+def with_type(response: Response, media_type: str) -> Response:
+    """A copy: the cache may keep the answer itself for callers that prefer another type."""
+    copy = Response(response.body, response.status_code)
+    kind = b"content-type"
+    copy.raw_headers = [(name, media_type.encode() if name == kind else value) for name, value in response.raw_headers]
+    return copy
+
+
 def error_answer(error: RegistryError) -> Response:
     return raw_answer(write_error(error.code, error.message), error.status)
 
 
 def write_error(code: int, message: str) -> bytes:
-    # What a caller sent may stand in the message, and not everything that Python has in a string is Unicode.
+    # The message may contain a caller's text, and not every Python string is valid Unicode.
     text = message.encode("utf-8", "replace").decode()
     return msgspec.json.encode({"error_code": code, "message": text})
 
 
-# For what is refused before an operation runs: no such page, no login, too large a body.
+# For refusals before an operation runs: no such page, no login, too large a body.
 ERRORS = ErrorForm(MEDIA_TYPE, write_error)
 
 
 def content_document(content: ContentAnswer) -> Document:
     document = _content(content.content, content.text, content.references, content.schema_tags)
     document["guid"] = content.content.guid
+    if content.told is not None:
+        document |= {"subject": content.told.subject, "version": content.told.version}
+        document |= {"deleted": True} if content.told.deleted else {}
     if content.max_id is not None:
         document["maxId"] = content.max_id
     return document
@@ -86,5 +98,5 @@ def _content(
 
 
 def changed_document(request: ConfigRequest) -> Document:
-    """A change as its caller wrote it: what it unsets is left out."""
+    """A change as its caller wrote it: leaves out the fields that it unsets."""
     return {name: value for name, value in config_request_to_json(request).items() if value is not None}

@@ -1,7 +1,7 @@
-"""Bodies of requests, from JSON to what the service is asked. Unknown fields are ignored.
+"""Bodies of requests, from JSON to the service's requests. Unknown fields are ignored.
 
-A body of another type is refused with 415, one that is no JSON or has other types in its fields with 400, none at all
-with 422. A body without a type counts as JSON: Confluent's registry takes `application/octet-stream` for JSON, too.
+A body of another type is refused with 415, invalid JSON or fields of other types with 400, a missing body with 422. A
+body without a type counts as JSON: Confluent's registry takes `application/octet-stream` for JSON, too.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ async def _read(request: Request, decoder: msgspec.json.Decoder[_Read | None]) -
         raise RegistryError(422, "The request has no body")
     try:
         read = decoder.decode(body)
+    except UnicodeDecodeError:  # msgspec's message names a place in a text, and not in the body
+        raise _unreadable("a text in it is no UTF-8") from None
     except (msgspec.MsgspecError, RecursionError) as error:
         raise _unreadable(str(error)) from None
     if read is None:

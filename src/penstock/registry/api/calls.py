@@ -1,18 +1,19 @@
-"""One request as an operation sees it: what the path names, what stands behind it, who asks.
+"""One request as an operation sees it: the names in the path, the query, the caller.
 
-A name in a path below `/contexts/:.c:` is in that context, unless it names another one itself.
+A name in a path below `/contexts/:.c:` is in that context, unless it names another context itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from penstock.registry.api.access import Access, Caller
-from penstock.registry.api.query import Query, no_such_page, parse_integer
+from penstock.registry.api.query import QueryString, no_such_page, parse_integer
 from penstock.registry.api.rights import Right
 from penstock.registry.errors import RegistryError
 from penstock.registry.model import SchemaAnswer
@@ -26,7 +27,7 @@ NO_OWN_CONFIG = 40408
 
 @dataclass(slots=True)
 class Identity:
-    """What `/v1/metadata` tells. The id of the cluster is filled in when a broker has told it."""
+    """The answer of `/v1/metadata`. The id of the cluster is filled in when a broker has sent it."""
 
     kafka_cluster_id: str = ""
     group_id: str = "schema-registry"
@@ -34,12 +35,12 @@ class Identity:
 
 
 class Api(NamedTuple):
-    """What all operations share."""
+    """The context that all operations share."""
 
     service: SchemaService
     access: Access
     identity: Identity
-    # Empty once requests can be served; else why not.
+    # Empty once requests can be served; otherwise the reason.
     why_not_ready: Callable[[], str]
 
 
@@ -52,12 +53,12 @@ class Call:
         self.name = name  # of the operation
         self.request = request
         self.details: dict[str, Detail] = {}  # for the audit trail
-        self._query: Query | None = None
+        self._query: QueryString | None = None
 
     @property
-    def query(self) -> Query:
+    def query(self) -> QueryString:
         if self._query is None:
-            self._query = Query(self.request.scope["query_string"])
+            self._query = QueryString(self.request.scope["query_string"])
         return self._query
 
     @property
@@ -69,7 +70,7 @@ class Call:
 
     @property
     def context(self) -> str:
-        """That of the prefix of the path."""
+        """The context of the path's prefix."""
         text = self.request.path_params.get("context")
         if text is None:
             return DEFAULT_CONTEXT
@@ -80,7 +81,7 @@ class Call:
 
     @property
     def subject(self) -> str:
-        """The one spelling of the subject that the path names; that of the context, or "", where it names none."""
+        """The canonical spelling of the path's subject; that of the context, or "", where the path names none."""
         return self.qualify(self.request.path_params.get("subject", ""))
 
     @property
@@ -113,8 +114,8 @@ class Call:
         return self.api.access.is_limited
 
     async def authorise(self, right: Right) -> None:
-        """Checks the right on the subject of the path, and on the one that its alias leads to. What concerns all
-        subjects is ADMIN's to change and everybody's to read.
+        """Checks the right on the subject of the path, and on the subject of its alias. A change that concerns all
+        subjects needs ADMIN; every caller may read it.
         """
         subject = self.subject
         if subject in ("", GLOBAL_SCOPE) and right is not Right.ADMIN:
@@ -137,24 +138,27 @@ class Call:
             return None
 
     def check_found(self, schema: SchemaAnswer) -> None:
-        """A name without a context may be found in any of them: the right counts where it was found."""
+        """A name without a context may be found in any context: the right on the found subject counts."""
         if self.is_limited and schema.stored.subject != self.subject:
             self.check(Right.READ, schema.stored.subject)
 
     async def check_numbers(self) -> None:
-        """As `check_found`, for answers that do not tell which subject they are about."""
+        """As `check_found`, for answers that do not name their subject."""
         if not self.is_limited:
             return
         for deleted in (False, True):
             try:
                 found = await self.service.subjects.version(self.subject, "latest", deleted=deleted)
             except RegistryError:
-                continue  # the operation itself says that there is none
+                continue  # the operation itself answers that there is none
             self.check_found(found)
             return
 
     def check_references(self, references: Iterable[Reference]) -> None:
-        """What is referred to can be read through the schema that refers to it."""
+        """A caller that may read a schema may read its references through it."""
         if self.is_limited:
             for reference in references:
                 self.check(Right.READ, beside(self.subject, reference.subject))
+
+
+Handler = Callable[[Call], Awaitable[Response]]

@@ -1,4 +1,4 @@
-"""What a change asks before it is made: does another instance lead?"""
+"""Forwards a change to the instance that leads, if another instance does."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 class Forwarder(Protocol):
     async def forward(self, request: Request) -> Response | None:
-        """The leader's answer, once this instance knows all that the answer is about; None where this instance leads.
+        """The leader's answer, once this instance knows everything in the answer; None where this instance leads.
 
-        Raises RegistryError: nobody leads (50004), the leader did not answer (50003).
+        Raises RegistryError: no instance leads (50004), the leader did not answer (50003).
         """
         ...
 
     def stamp(self, request: Request, response: Response) -> None:
-        """Is called with this instance's own answer to a change: who forwarded it waits for the position in it."""
+        """Called with this instance's own answer to a change: the forwarding instance waits for the position in it."""
         ...
 
 
 class Alone:
-    """The forwarder of an instance that has no others beside it."""
+    """The forwarder of a single instance."""
 
     async def forward(self, request: Request) -> Response | None:
         return None

@@ -1,7 +1,7 @@
-"""What stands behind the question mark. Unknown names are ignored, and the first value of a name counts.
+"""The query of a URL. Unknown names are ignored, and the first value of a name counts.
 
-As in Confluent's registry (JAX-RS, 3.2), a flag is set by `true` in any case and by nothing else, and a number that is
-none makes the page one that does not exist.
+As in Confluent's registry (JAX-RS, 3.2), a flag is set by `true` in any case and by nothing else, and an invalid number
+means a page that does not exist.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.registry.model import Deleted, Page, Rendering
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
-# The operation with most parameters knows eight; keys and values of metadata come in pairs.
+# The operation with the most parameters has eight; keys and values of metadata come in pairs.
 _MOST_FIELDS = 200
 
 
@@ -30,7 +30,7 @@ def parse_integer(text: str) -> int:
     return number
 
 
-class Query:
+class QueryString:
     __slots__ = ("_pairs",)
 
     def __init__(self, query_string: bytes) -> None:

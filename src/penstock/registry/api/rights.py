@@ -1,4 +1,4 @@
-"""Who may do what to which subject: a file of rules, decided as the broker decides about its ACLs.
+"""Rights on subjects: a file of rules, decided as the broker decides about its ACLs.
 
 The file is JSON:
 
@@ -13,13 +13,14 @@ The file is JSON:
     }
 
 Rules:
-- A rule that denies counts before all that allow, however exactly they name the subject. What no rule allows is denied.
+- A deny rule has precedence over all allow rules, however exactly they name the subject. An operation that no rule
+  allows is denied.
 - `subject` is one name, or with the pattern `prefixed` the beginning of names; `*` is every subject. A subject outside
   of the default context has its context in front: `:.context:name`.
-- `User:*` is everybody who has logged in. Super users may do everything.
+- `User:*` is every caller that has logged in. Super users may do everything.
 - WRITE_CONFIG allows READ_CONFIG, too. ALL is everything but ADMIN.
-- ADMIN is about what concerns all subjects: the global config and mode, and contexts. It names no subject.
-- To read a schema by its id or guid, one needs to read one of the subjects that have it.
+- ADMIN covers the operations on all subjects: the global config and mode, and contexts. It names no subject.
+- To read a schema by its id or guid, a caller needs READ on one of the subjects that have it.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Right(enum.StrEnum):
     ADMIN = "ADMIN"
 
 
-# The words of ACLs that the same code decides about.
+# The words of ACLs, about which the same code decides.
 _OPERATIONS = {
     Right.READ: Operation.READ,
     Right.WRITE: Operation.WRITE,
@@ -83,7 +84,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     super_users: list[str] = []
 
 
-class Decision(NamedTuple):
+class SubjectAccessDecision(NamedTuple):
     is_allowed: bool
     rule: str  # in words, for the audit trail
 
@@ -92,18 +93,18 @@ class SubjectRights:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
 
-    def decide(self, principal: str, address: str, right: Right, subject: str) -> Decision:
+    def decide(self, principal: str, address: str, right: Right, subject: str) -> SubjectAccessDecision:
         kind, name = (_REGISTRY, CLUSTER_NAME) if right is Right.ADMIN else (_SUBJECT, subject)
         decision = self._rules.decide(Asked(principal, address, _OPERATIONS[right], kind, name))
         if not decision.rule.startswith("ACL "):
-            return Decision(decision.is_allowed, decision.rule.replace("ACL", "rule"))
+            return SubjectAccessDecision(decision.is_allowed, decision.rule.replace("ACL", "rule"))
         acl, _ = self._rules.acls.find(Asked(principal, address, _OPERATIONS[right], kind, name))
         assert acl is not None, "the rule that decided"
-        return Decision(decision.is_allowed, _describe(acl.pattern, acl.entry))
+        return SubjectAccessDecision(decision.is_allowed, _describe(acl.pattern, acl.entry))
 
 
 def load_rights(path: Path) -> SubjectRights:
-    """Raises ConfigError, with what is wrong and where."""
+    """Raises ConfigError, with the error and its place."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ConfigError(f"{path} is larger than {_MOST_BYTES} bytes")

@@ -1,7 +1,7 @@
-"""The file of rights, read again when it changes, so that nobody has to stop a registry to take a right away.
+"""The file of rights, read again when it changes, so that an operator need not stop a registry to take a right away.
 
-A file that is broken or gone leaves the rules as they were: half of a file that is being written must neither lock
-everybody out nor let strangers in.
+A broken or missing file leaves the rules unchanged: half of a file that is being written must neither lock everybody
+out nor let strangers in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class RightsFile:
-    """`read` first, in a thread; `watch` is the work of a task."""
+    """Call `read` first, in a thread; run `watch` as a task."""
 
     def __init__(self, path: Path, access: Access) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class RightsFile:
 
     def read(self) -> None:
         """Raises ConfigError."""
-        # Before the file is read: whoever writes it meanwhile is seen at the next look.
+        # Before the read of the file: the next look sees a write meanwhile.
         self._stamp = stamp_of(self._path)
         self._access.replace(load_rights(self._path))
 

@@ -1,13 +1,11 @@
-"""Parameters, bodies and answers of the API as JSON Schema: what the OpenAPI document says of them."""
+"""Parameters, bodies and answers of the API as JSON Schema, for the OpenAPI document."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from penstock.http.openapi import reference
+from penstock.http.operations import Parameter, Shape
 from penstock.schemas.compatibility import Level
 from penstock.schemas.schema import Policy, SchemaType
-
-Shape = dict[str, object]
 
 _TEXT: Shape = {"type": "string"}
 _FLAG: Shape = {"type": "boolean"}
@@ -15,52 +13,65 @@ _NUMBER: Shape = {"type": "integer", "format": "int32"}
 _TEXTS: Shape = {"type": "array", "items": _TEXT}
 _MODES = ["READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD"]
 
-
-class Parameter(NamedTuple):
-    words: str
-    shape: Shape
-    example: object = None
-
-
 PATH_PARAMETERS = {
-    "subject": Parameter(
-        "A subject; `%2F` for a slash, and `:.context:name` outside of the default context.", _TEXT, "orders-value"
-    ),
-    "version": Parameter("A number, `latest` or `-1`.", _TEXT, "latest"),
-    "id": Parameter("An id, which counts within its context.", _NUMBER, 1),
-    "guid": Parameter("The guid of a schema.", _TEXT, "00000000-0000-0000-0000-000000000000"),
-    "context": Parameter("A context: `:.name:`.", _TEXT, ":.c:"),
-    "namespace": Parameter("The namespace of a resource, `-` for none.", _TEXT, "-"),
-    "resource": Parameter("A resource: a topic.", _TEXT, "orders"),
+    each.name: each
+    for each in (
+        Parameter(
+            "subject",
+            "A subject; `%2F` for a slash, and `:.context:name` outside of the default context.",
+            _TEXT,
+            "orders-value",
+        ),
+        Parameter("version", "A number, `latest` or `-1`.", _TEXT, "latest"),
+        Parameter("id", "An id, which counts within its context.", _NUMBER, 1),
+        Parameter("guid", "The guid of a schema.", _TEXT, "00000000-0000-0000-0000-000000000000"),
+        Parameter("context", "A context: `:.name:`.", _TEXT, ":.c:"),
+        Parameter("namespace", "The namespace of a resource, `-` for none.", _TEXT, "-"),
+        Parameter("resource", "A resource: a topic.", _TEXT, "orders"),
+    )
 }
 
 QUERY_PARAMETERS = {
-    "aliases": Parameter("Also versions that an alias leads to.", _FLAG),
-    "contextPrefix": Parameter("Contexts that begin so.", _TEXT),
-    "defaultToGlobal": Parameter("What counts there, if nothing is set there.", _FLAG),
-    "deleted": Parameter("Also what is deleted softly.", _FLAG),
-    "deletedAsNegative": Parameter("Versions that are deleted softly with a minus in front.", _FLAG),
-    "deletedOnly": Parameter("What is deleted softly, and nothing else.", _FLAG),
-    "fetchMaxId": Parameter("Also the highest id.", _FLAG),
-    "findTags": Parameter("Inline tags to look for; `*` finds all.", _TEXTS),
-    "force": Parameter("Although there are schemas already.", _FLAG),
-    "format": Parameter(
-        "Of the text: `resolved` (Avro), `serialized` or `ignore_extensions` (Protobuf); others mean nothing.", _TEXT
-    ),
-    "key": Parameter("Names of properties.", _TEXTS),
-    "latestOnly": Parameter("The latest version of each subject alone.", _FLAG),
-    "limit": Parameter("At most so many; all, if negative.", _NUMBER),
-    "normalize": Parameter("The schema with everything sorted whose order means nothing.", _FLAG),
-    "offset": Parameter("Without the first so many.", _NUMBER),
-    "permanent": Parameter("For good; only what is deleted softly.", _FLAG),
-    "recursive": Parameter("Also of the subjects in the context.", _FLAG),
-    "referenceFormat": Parameter("`qualified`: subjects in references with their context.", _TEXT),
-    "ruleType": Parameter("Schemas that have rules of this type.", _TEXT),
-    "subject": Parameter("A subject, or `:.context:`: the context in which the id counts.", _TEXT),
-    "subjectPrefix": Parameter("Subjects that begin so; `:*:` in front looks into all contexts.", _TEXT),
-    "value": Parameter("Values of the properties, in the same order.", _TEXTS),
-    "verbose": Parameter("Also why not.", _FLAG),
+    each.name: each
+    for each in (
+        Parameter("aliases", "Also versions that an alias leads to.", _FLAG),
+        Parameter("contextPrefix", "Contexts that begin so.", _TEXT),
+        Parameter("defaultToGlobal", "What counts there, if nothing is set there.", _FLAG),
+        Parameter("deleted", "Also what is deleted softly.", _FLAG),
+        Parameter("deletedAsNegative", "Versions that are deleted softly with a minus in front.", _FLAG),
+        Parameter("deletedOnly", "What is deleted softly, and nothing else.", _FLAG),
+        Parameter("fetchMaxId", "Also the highest id.", _FLAG),
+        Parameter("findTags", "Inline tags to look for; `*` finds all.", _TEXTS),
+        Parameter("force", "Although there are schemas already.", _FLAG),
+        Parameter(
+            "format",
+            "Of the text: `resolved` (Avro), `serialized` or `ignore_extensions` (Protobuf); others mean nothing.",
+            _TEXT,
+        ),
+        Parameter("key", "Names of properties.", _TEXTS),
+        Parameter("latestOnly", "The latest version of each subject alone.", _FLAG),
+        Parameter("limit", "At most so many; all, if negative.", _NUMBER),
+        Parameter("normalize", "The schema with everything sorted whose order means nothing.", _FLAG),
+        Parameter("offset", "Without the first so many.", _NUMBER),
+        Parameter("permanent", "For good; only what is deleted softly.", _FLAG),
+        Parameter("recursive", "Also of the subjects in the context.", _FLAG),
+        Parameter("referenceFormat", "`qualified`: subjects in references with their context.", _TEXT),
+        Parameter("ruleType", "Schemas that have rules of this type.", _TEXT),
+        Parameter("subject", "A subject, or `:.context:`: the context in which the id counts.", _TEXT),
+        Parameter("subjectPrefix", "Subjects that begin so; `:*:` in front looks into all contexts.", _TEXT),
+        Parameter("value", "Values of the properties, in the same order.", _TEXTS),
+        Parameter("verbose", "Also why not.", _FLAG),
+    )
 }
+# Parameters that many operations have.
+PAGE = ("offset", "limit")
+DELETED = ("deleted", "deletedOnly")
+RENDERING = ("format", "referenceFormat", "findTags")
+
+
+def parameters(*names: str) -> tuple[Parameter, ...]:
+    """The parameters of a query."""
+    return tuple(QUERY_PARAMETERS[each] for each in names)
 
 
 def _object(properties: dict[str, Shape], *required: str) -> Shape:
@@ -70,10 +81,6 @@ def _object(properties: dict[str, Shape], *required: str) -> Shape:
 
 def _list(items: Shape) -> Shape:
     return {"type": "array", "items": items}
-
-
-def reference(name: str) -> Shape:
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 _CONTENT: dict[str, Shape] = {
@@ -152,7 +159,12 @@ SHAPES: dict[str, Shape] = {
             "ruleSet": reference("RuleSet"),
         }
     ),
-    "Content": _object({**_CONTENT, "guid": _TEXT, "maxId": _NUMBER}, "schema", "schemaType", "guid"),
+    "Content": _object(
+        {**_CONTENT, "guid": _TEXT, "maxId": _NUMBER, "subject": _TEXT, "version": _NUMBER, "deleted": _FLAG},
+        "schema",
+        "schemaType",
+        "guid",
+    ),
     "Registered": _object(_REGISTERED, "id"),
     "Schema": _object(
         {"subject": _TEXT, **_REGISTERED, "deleted": _FLAG}, "subject", "version", "id", "guid", "schemaType", "schema"

@@ -1,1 +1,1 @@
-"""The registry as a process among others: its topic read and written, a leader elected, writes forwarded to it."""
+"""A node of the registry: reads and writes the registry's topic, elects a leader, forwards writes to the leader."""

@@ -8,7 +8,7 @@ Rules:
 - The leader stays: the member that says `leader` of itself is chosen again, whoever joins or goes. Where none says so,
   or several do, the smallest URL wins. A member that was thrown out of the group does not say so any more.
 - Equal URLs are error 1: a write that is forwarded there might come back to its sender.
-- A member that nobody can understand is never chosen.
+- A member whose metadata cannot be decoded is never chosen.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class ForwardingError(Exception):
         self.is_sent = is_sent
 
 
-class Answer(NamedTuple):
+class ForwardedAnswer(NamedTuple):
     status: int
     content_type: str | None
     position: int | None
@@ -53,7 +53,7 @@ class Forwarder:
 
     async def forward(
         self, leader: Identity, method: str, target: bytes, headers: Sequence[tuple[bytes, bytes]], body: bytes
-    ) -> Answer:
+    ) -> ForwardedAnswer:
         """Raises ForwardingError."""
         is_sent = False
         try:
@@ -89,7 +89,7 @@ class Forwarder:
             writer.close()
 
 
-async def _read_answer(connection: h11.Connection, reader: asyncio.StreamReader) -> Answer:
+async def _read_answer(connection: h11.Connection, reader: asyncio.StreamReader) -> ForwardedAnswer:
     response: h11.Response | None = None
     chunks: list[bytes] = []
     size = 0
@@ -110,11 +110,11 @@ async def _read_answer(connection: h11.Connection, reader: asyncio.StreamReader)
             raise OSError("it closed the connection")
 
 
-def _answer(response: h11.Response, body: bytes) -> Answer:
+def _answer(response: h11.Response, body: bytes) -> ForwardedAnswer:
     headers = dict(response.headers)
     content_type = headers.get(b"content-type")
     position = headers.get(POSITION, b"")
-    return Answer(
+    return ForwardedAnswer(
         response.status_code,
         None if content_type is None else content_type.decode("latin-1"),
         int(position) if position.isdigit() else None,

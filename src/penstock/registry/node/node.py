@@ -1,8 +1,8 @@
 """One instance of the registry: reads its topic, belongs to the group of instances, and knows who leads.
 
 The order of a start: the topic is made or checked, read to its end, and only then does the instance join the group, so
-that nobody is elected who does not know what there is. A broker lets the first members of a group wait for others,
-three seconds by default. An instance that finds nobody in the group leads meanwhile: should two do so at the same time,
+that the group elects no instance that does not know the topic. A broker lets the first members of a group wait for
+others, three seconds by default. An instance that finds the group empty leads meanwhile. If two do so at the same time,
 the later one fences the other, until the group has chosen.
 """
 
@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 from penstock.client.brokers import Brokers, CoordinatorKind, LoginRefusedError
 from penstock.client.membership import Generation, GroupProtocol, JoinedMember, Member, MemberTimes
-from penstock.client.reaching.first_contact import wait_for_contact
+from penstock.client.retries import SYSTEM_CHANCE
+from penstock.client.routes.first_contact import wait_for_contact
 from penstock.client.transactional_writer import TransactionalWriter
+from penstock.core.time.backoff import Backoff, Pauses
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest
 from penstock.registry.log import LogRecord, Replay
@@ -32,15 +34,14 @@ from penstock.registry.node.election import (
     UnreadableError,
     decide_leader,
 )
-from penstock.registry.node.office import Holder, Office, empty_noop
+from penstock.registry.node.leader_writer import LeaderCallbacks, LeaderWriter, empty_noop
 from penstock.registry.node.reader import Reader
 from penstock.registry.node.topic import TopicError, TopicSettings, ensure_topic
 
 logger = logging.getLogger(__name__)
 
-_RETRY_S = 0.1
-_LONGEST_RETRY_S = 2.0
-# A leader that died in the middle of a write holds back readers for so long, if nobody takes its place before.
+_BACKOFF = Backoff(0.1, 2.0)
+# A leader that dies in the middle of a write holds back readers for so long, unless another one leads before.
 _TRANSACTION_MS = 10_000
 
 
@@ -56,7 +57,7 @@ class NodeSettings(NamedTuple):
     timeout_s: float = 30.0
 
 
-class Node:
+class RegistryNode:
     def __init__(
         self,
         brokers: Brokers,
@@ -66,8 +67,8 @@ class Node:
         on_reached: Callable[[str], None],
         noop: Callable[[], LogRecord] = empty_noop,
     ) -> None:
-        """`replay` is told of every record; `on_taken` runs each time when this instance begins to lead; `on_reached`
-        is told the id of the cluster; `noop` gives what a new leader writes first.
+        """`replay` gets every record. `on_taken` runs each time when this instance begins to lead. `on_reached` gets
+        the id of the cluster. `noop` gives the record that a new leader writes first.
         """
         self.leader: Identity | None = None
         self.is_caught_up = False
@@ -86,10 +87,10 @@ class Node:
             transaction_timeout_ms=_TRANSACTION_MS,
             timeout_s=settings.timeout_s,
         )
-        self.office = Office(
+        self.leader_writer = LeaderWriter(
             writer,
             self.reader,
-            Holder(noop, on_taken, self._rejoin, self.fail),
+            LeaderCallbacks(noop, on_taken, self._rejoin, self.fail),
             timeout_s=settings.timeout_s,
             changes=self._changes,
         )
@@ -117,7 +118,7 @@ class Node:
     async def close(self) -> None:
         """Leaves the group, so that another instance leads at once. Safe to call twice."""
         self._is_over = True
-        self.office.leave()
+        self.leader_writer.leave()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -142,7 +143,7 @@ class Node:
 
     async def _join(self) -> None:
         await self._reach()
-        delay_s = _RETRY_S
+        pauses = Pauses(_BACKOFF, SYSTEM_CHANCE)
         while True:
             try:
                 await ensure_topic(self._brokers, self._settings.topic)
@@ -152,20 +153,19 @@ class Node:
                 raise NodeError(str(error)) from error
             except (ApiError, OSError) as error:
                 logger.warning("the topic of the registry cannot be reached yet", extra={"error": str(error)})
-            await asyncio.sleep(delay_s)
-            delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+            await asyncio.sleep(pauses.next_s())
         self._spawn(self.reader.run(), "registry reader")
         await self.reader.wait_for(end)
         logger.info("read the topic of the registry", extra={"position": end, "records": self.reader.records})
         self.is_caught_up = True
         if self.identity.is_eligible and await self._is_first():
             self._is_claiming, self.leader = True, self.identity
-            self.office.enter()
+            self.leader_writer.enter()
         self._has_joined = True
         self._member.start()
 
     async def _is_first(self) -> bool:
-        """Whether nobody is in the group. Where that cannot be told, the group decides alone."""
+        """Whether the group is empty. False where the brokers do not say: then the group decides alone."""
         request = DescribeGroupsRequest(groups=[self.group])
         try:
             answer = await self._brokers.ask_coordinator(CoordinatorKind.GROUP, self.group, request, retry=True)
@@ -184,11 +184,11 @@ class Node:
         self._tasks.append(asyncio.create_task(guarded(), name=name))
 
     def fail(self, error: Exception) -> None:
-        """The group is told, so that it has another leader even where nobody ends this process."""
+        """Joins the group anew as one that cannot lead, so that it elects another leader while this process goes on."""
         if self._is_over:
             return
         self._is_over = True
-        self.office.leave()
+        self.leader_writer.leave()
         self._is_claiming = self.is_caught_up = False
         if self._has_joined:
             self._member.rejoin()
@@ -211,19 +211,19 @@ class Node:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this instance was elected; `office.is_held` tells whether it may write."""
+        """Whether this instance was elected; `leader_writer.is_held` tells whether it may write."""
         return self._is_claiming
 
     @property
     def is_ready(self) -> bool:
-        return self.is_caught_up and (self.office.is_held if self.is_leader else self.leader is not None)
+        return self.is_caught_up and (self.leader_writer.is_held if self.is_leader else self.leader is not None)
 
     async def wait_ready(self) -> None:
         """Until it is known who leads, and until this instance may write if it is the one."""
         await self._changes.wait_until(lambda: self.is_ready)
 
     async def wait_for_other(self, leader: Identity) -> None:
-        """Until somebody else leads, or nobody."""
+        """Until another instance leads, or none."""
         await self._changes.wait_until(lambda: self.leader != leader)
 
     def set_leader(self, assignment: Assignment, *, is_self: bool) -> None:
@@ -232,16 +232,16 @@ class Node:
         self._is_claiming = is_self
         self._was_assigned = True
         if is_self:
-            self.office.enter()
+            self.leader_writer.enter()
         else:
-            self.office.leave()
+            self.leader_writer.leave()
         self.leader = assignment.leader
         self._changes.tell()
 
     def lose(self) -> None:
-        """What this instance was elected for is another's now, or nobody's."""
+        """This instance leads no more: another one does, or none."""
         self._is_claiming = False
-        self.office.leave()
+        self.leader_writer.leave()
         self.leader = None
         self._changes.tell()
 
@@ -286,9 +286,9 @@ async def _assign(_protocol: str, members: Sequence[JoinedMember]) -> Mapping[st
 
 
 class _GroupEvents:
-    """What the group tells its member."""
+    """The events of a group that its member handles."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: RegistryNode) -> None:
         self._node = node
 
     async def assigned(self, generation: Generation) -> None:

@@ -10,8 +10,10 @@ import asyncio
 import logging
 
 from penstock.client.brokers import Brokers
-from penstock.client.fetching import EARLIEST, LATEST, fetch, offset_of
+from penstock.client.partition_fetch import EARLIEST, LATEST, fetch, offset_of
+from penstock.client.retries import SYSTEM_CHANCE
 from penstock.core.logs import Limiter, RateLimitedLog
+from penstock.core.time.backoff import Backoff, Pauses
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.registry.log import Replay
 
@@ -20,8 +22,7 @@ logger = logging.getLogger(__name__)
 _FETCH_BYTES = 4 * 1024 * 1024
 # How long a fetch waits inside the broker for records: an idle registry asks twice in a second.
 _WAIT_MS = 500
-_RETRY_S = 0.1
-_LONGEST_RETRY_S = 2.0
+_BACKOFF = Backoff(0.1, 2.0)
 # Records between two looks at the rest of the loop: some 2 ms.
 _SLICE = 200
 
@@ -66,17 +67,18 @@ class Reader:
             self._waiting.discard(waiting)
 
     async def run(self) -> None:
-        connections = self._brokers.apart()
+        connections = self._brokers.dedicated()
         try:
-            delay_s = _RETRY_S
+            pauses = Pauses(_BACKOFF, SYSTEM_CHANCE)
             while True:
                 try:
                     await self._step(connections)
-                    delay_s = _RETRY_S
+                    pauses.reset()
                 except (OSError, ApiError) as error:
-                    self._log.once_per("read", logging.WARNING, "cannot read the topic of the registry", error=error)
-                    await asyncio.sleep(delay_s)
-                    delay_s = min(2 * delay_s, _LONGEST_RETRY_S)
+                    self._log.once_per(
+                        "read", logging.WARNING, "cannot read the topic of the registry", {"reason": str(error)}
+                    )
+                    await asyncio.sleep(pauses.next_s())
         finally:
             await connections.close()
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from penstock.protocol.errors import ApiError
 from penstock.registry.errors import NotLeaderError, RegistryError, StoreTimeoutError
 from penstock.registry.node.election import Identity
-from penstock.registry.node.forwarding import FORWARDED, POSITION, Answer, Forwarder, ForwardingError
-from penstock.registry.node.node import Node
+from penstock.registry.node.forwarding import FORWARDED, POSITION, ForwardedAnswer, Forwarder, ForwardingError
+from penstock.registry.node.node import RegistryNode
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -32,7 +32,7 @@ _LOOK_S = 2.0
 
 
 class ToLeader:
-    def __init__(self, node: Node, forwarder: Forwarder, *, wait_s: float, timeout_s: float) -> None:
+    def __init__(self, node: RegistryNode, forwarder: Forwarder, *, wait_s: float, timeout_s: float) -> None:
         """`wait_s` is how long a change waits for a leader."""
         self._node = node
         self._forwarder = forwarder
@@ -72,7 +72,7 @@ class ToLeader:
                     403, f"A caller known by its certificate cannot be forwarded: ask the leader, {leader.url}"
                 )
             answer = await self._forward_to(leader, request)
-            if isinstance(answer, Answer) and not _says_not_leader(answer):
+            if isinstance(answer, ForwardedAnswer) and not _says_not_leader(answer):
                 await self._follow(answer)
                 return _respond(answer)
             failure = answer if isinstance(answer, RegistryError) else NotLeaderError()
@@ -82,7 +82,7 @@ class ToLeader:
             except TimeoutError:
                 raise failure from None
 
-    async def _forward_to(self, leader: Identity, request: Request) -> Answer | RegistryError:
+    async def _forward_to(self, leader: Identity, request: Request) -> ForwardedAnswer | RegistryError:
         """The error of a leader that did not get the request. Raises where the leader may have got it."""
         scope = request.scope
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
@@ -99,7 +99,7 @@ class ToLeader:
                 raise told from error
             return told
 
-    async def _follow(self, answer: Answer) -> None:
+    async def _follow(self, answer: ForwardedAnswer) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 # Confluent's instances do not tell how far they are.
@@ -140,7 +140,7 @@ def is_lookup(route: Route) -> bool:
     return "GET" in route.methods or ("POST" in route.methods and route.path.endswith("/subjects/{subject}"))
 
 
-def _says_not_leader(answer: Answer) -> bool:
+def _says_not_leader(answer: ForwardedAnswer) -> bool:
     if answer.status != 500:
         return False
     try:
@@ -150,7 +150,7 @@ def _says_not_leader(answer: Answer) -> bool:
     return isinstance(document, dict) and document.get("error_code") == NotLeaderError().code
 
 
-def _respond(answer: Answer) -> Response:
+def _respond(answer: ForwardedAnswer) -> Response:
     from starlette.responses import Response
 
     response = Response(answer.body, answer.status, media_type=answer.content_type)

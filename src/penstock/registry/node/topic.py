@@ -8,23 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from penstock.admin.changes.topics import NewTopic, create_topics
+from penstock.admin.queries.configs import configs_requests, read_settings
+from penstock.admin.state.configs import ConfigPlace
 from penstock.client.brokers import Brokers
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.messages.create_topics import (
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 logger = logging.getLogger(__name__)
 
 _MOST_REPLICAS = 3
-_TOPIC_RESOURCE = 2
 _POLICY = "cleanup.policy"
-_CREATION_MS = 15_000
 # Brokers know of a new topic one after the other.
 _PATIENCE_S = 15.0
 _LOOK_INTERVAL_S = 0.05
@@ -77,35 +72,28 @@ async def _create(brokers: Brokers, settings: TopicSettings) -> None:
             extra={"brokers": count, "replication_factor": settings.replication_factor},
         )
         factor = count
-    topic = CreatableTopic(
-        name=settings.name,
-        num_partitions=1,
-        replication_factor=factor,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=_POLICY, value="compact")],
-    )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=_CREATION_MS, validate_only=False)
-    answer = await brokers.ask_controller(request, retry=True)
-    (result,) = answer.topics
-    if result.error_code == ErrorCode.NONE:
+    topic = NewTopic(settings.name, 1, factor, {_POLICY: "compact"})
+    refused = (await create_topics(brokers, [topic])).get(settings.name)
+    if refused is None:
         logger.info("created the topic of the registry", extra={"topic": settings.name, "replication_factor": factor})
-    elif result.error_code != ErrorCode.TOPIC_ALREADY_EXISTS:  # another instance starts as well
-        raise _refused(settings.name, result.error_code, result.error_message)
+    elif refused.code != ErrorCode.TOPIC_ALREADY_EXISTS:  # another instance starts as well
+        raise _refused(settings.name, refused.code, refused.message)
 
 
 async def _check(brokers: Brokers, name: str) -> None:
-    resource = DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=[_POLICY])
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
-    answer: Any = await brokers.ask(request, retry=True)
-    (result,) = answer.results
-    if result.error_code != ErrorCode.NONE:
+    place = ConfigPlace.topic(name)
+    (request,) = configs_requests([place], [_POLICY])
+    found, failures = read_settings(await brokers.ask(request, retry=True))
+    if place not in found:
         # Whoever may read and write the topic need not have the right to look at its settings.
+        codes = [failure.code.name for failure in failures if failure.code is not None]
         logger.warning(
             "cannot see whether the topic of the registry is compacted",
-            extra={"topic": name, "error": ErrorCode(result.error_code).name},
+            extra={"topic": name, "error": ", ".join(codes)},
         )
         return
-    policy = next((each.value for each in result.configs if each.name == _POLICY), None) or ""
+    setting = found[place].get(_POLICY)
+    policy = (setting.value if setting is not None else None) or ""
     policies = {each.strip() for each in policy.split(",")}
     if policies != {"compact"}:
         raise TopicError(

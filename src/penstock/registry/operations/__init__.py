@@ -1,1 +1,1 @@
-"""Decisions: what the registry answers and what it writes, from its state and a request. No I/O, no waiting."""
+"""Decisions of the registry: its state and a request give the answer and the records to write. No I/O, no waiting."""

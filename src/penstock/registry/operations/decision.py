@@ -1,4 +1,6 @@
-"""What a decision comes to: records to write, and the answer once they were replayed. And what is drafted beside it."""
+"""The result of a decision: records to write, and the answer once they were replayed. Also drafts of several
+decisions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from penstock.registry.state import State
 
 Answer = TypeVar("Answer")
 
-# Ids and versions are signed numbers of 32 bits to every client. A record with a higher one could not be read.
+# Ids and versions are signed numbers of 32 bits to every client. A record with a higher number would be unreadable.
 HIGHEST_NUMBER = (1 << 31) - 1
 
 
@@ -22,18 +24,18 @@ class Decision(Generic[Answer]):
     """Without records there is nothing to write, and the answer holds now."""
 
     records: tuple[LogRecord, ...]
-    # Asked after the records were replayed. Raises an error if the log holds something else than was decided.
+    # Called after the replay of the records. Raises an error if the log differs from the decision.
     answer: Callable[[], Answer]
 
 
 class StaleDecisionError(Exception):
-    """What the decision was based on has changed: it is prepared again."""
+    """The state behind the decision has changed: it is prepared again."""
 
 
-class Draft:
-    """Decisions that are written together, and ids that were given in this life of the leader.
+class DecisionDraft:
+    """Decisions that are written together, and ids that this leader has given.
 
-    An id that was decided is not given to anything else, even if writing failed: the records may arrive later.
+    A decided id is not given again, even if its write failed: the records may arrive later.
     """
 
     def __init__(self, state: State) -> None:
@@ -43,7 +45,7 @@ class Draft:
         self._ids: dict[tuple[str, bytes], int] = {}
 
     def begin(self) -> None:
-        """The next decisions are written in one piece, after all that were decided before."""
+        """The next decisions are written in one piece, after all earlier decisions."""
         self._subjects.clear()
         self._ids.clear()
 
@@ -70,5 +72,5 @@ class Draft:
         return drafted
 
     def use_id(self, context: str, schema_id: int) -> None:
-        """Somebody else chose the id."""
+        """A caller chose the id."""
         self._given[context] = max(self._given.get(context, 0), schema_id)

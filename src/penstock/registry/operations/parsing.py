@@ -20,7 +20,7 @@ from penstock.schemas.schema import (
     SchemaType,
 )
 
-# Parsed schemas take some ten to a hundred times the memory of their texts, so the texts are what is counted: 2 Mi
+# Parsed schemas take some ten to a hundred times the memory of their texts, so the limit counts the texts: 2 Mi
 # characters are a thousand schemas of 2 kB.
 _MOST_CHARACTERS = 2 << 20
 _MOST_ENTRIES = 2_000
@@ -30,8 +30,8 @@ _Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Text that can be parsed without asking anybody."""
+class SchemaSource:
+    """A text that can be parsed without further requests."""
 
     schema_type: SchemaType
     text: str
@@ -45,22 +45,22 @@ class Source:
 
 
 def _cache() -> BoundedCache[_Key, _Kept]:
-    """A large schema is what takes longest to parse again, so that a single one may fill it."""
+    """A large schema takes longest to parse again, so a single one may fill it."""
     return BoundedCache(_MOST_ENTRIES, _MOST_CHARACTERS, most_of_one=_MOST_CHARACTERS)
 
 
 class Parser:
-    """Parses, and keeps what was parsed last."""
+    """Parses, and caches the last results."""
 
     def __init__(self) -> None:
-        self._parsed: BoundedCache[Source, ParsedSchema] = _cache()
-        self._formatted: BoundedCache[tuple[Source, str], str] = _cache()
+        self._parsed: BoundedCache[SchemaSource, ParsedSchema] = _cache()
+        self._formatted: BoundedCache[tuple[SchemaSource, str], str] = _cache()
 
-    def known(self, source: Source) -> ParsedSchema | None:
+    def known(self, source: SchemaSource) -> ParsedSchema | None:
         """The schema, if it takes no work."""
         return self._parsed.get(source)
 
-    def parse(self, source: Source) -> ParsedSchema:
+    def parse(self, source: SchemaSource) -> ParsedSchema:
         """The schema, or an `InvalidSchemaError`."""
         known = self._parsed.get(source)
         if known is not None:
@@ -73,7 +73,7 @@ class Parser:
         self._parsed.put(source, parsed, source.size)
         return parsed
 
-    def formatted(self, source: Source, format_name: str) -> str:
+    def formatted(self, source: SchemaSource, format_name: str) -> str:
         key = (source, format_name)
         text = self._formatted.get(key)
         if text is None:
@@ -83,14 +83,14 @@ class Parser:
 
 
 def found_tags(parsed: ParsedSchema, wanted: Collection[str]) -> tuple[SchemaTags, ...]:
-    """Places that have one of the tags, with those of their tags that are wanted; `*` wants all."""
+    """Places with one of the tags, with their wanted tags; `*` wants all."""
     if "*" in wanted:
         return tuple(parsed.inline_tags())
     found = (replace(each, tags=tuple(tag for tag in each.tags if tag in wanted)) for each in parsed.inline_tags())
     return tuple(each for each in found if each.tags)
 
 
-# Formats that give other text than what is stored. All others mean the stored text.
+# Formats that give another text than the stored one. All others mean the stored text.
 _FORMATS: dict[SchemaType, frozenset[str]] = {
     SchemaType.AVRO: frozenset({"resolved"}),
     SchemaType.JSON: frozenset(),
@@ -104,12 +104,12 @@ def needs_parsing(content: Content, format_name: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OlderVersion:
-    """A version to compare with, which is parsed when the comparison comes to it."""
+    """A version to compare with, which is parsed when its comparison begins."""
 
     version: int
     metadata: Metadata | None
-    source: Source
-    parse: Callable[[Source], ParsedSchema]
+    source: SchemaSource
+    parse: Callable[[SchemaSource], ParsedSchema]
 
     @property
     def schema(self) -> ParsedSchema:
@@ -119,5 +119,5 @@ class OlderVersion:
             raise InvalidSchemaError(f"Version {self.version}, which is stored, cannot be read: {error}") from None
 
 
-def source_of(content: Content, resolved: Sequence[ResolvedReference]) -> Source:
-    return Source(content.schema_type, content.text, content.references, tuple(resolved))
+def source_of(content: Content, resolved: Sequence[ResolvedReference]) -> SchemaSource:
+    return SchemaSource(content.schema_type, content.text, content.references, tuple(resolved))

@@ -1,4 +1,4 @@
-"""What a schema refers to, with all that this refers to in turn."""
+"""The references of a schema, with their own references in turn."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _LATEST = -1
 
 
 def with_versions(state: State, subject: str, references: Sequence[Reference]) -> tuple[Reference, ...]:
-    """The references with the version that `-1`, the latest one, means now: what is stored does not change later."""
+    """The references with the present version in place of `-1`, the latest: a stored reference does not change
+    later.
+    """
     return tuple(
         replace(each, version=_referred(state, subject, each).version) if each.version == _LATEST else each
         for each in references
@@ -63,7 +65,7 @@ def qualified(subject: str, references: Sequence[Reference]) -> tuple[Reference,
 
 
 def _referred(state: State, referrer: str, reference: Reference) -> StoredSchema:
-    """A soft-deleted version still defines what it defined. The latest one is the latest that is not deleted."""
+    """A soft-deleted version keeps its definition. The latest version is the latest that is not deleted."""
     subject = beside(referrer, reference.subject)
     versions = state.subject(subject)
     if versions is not None:

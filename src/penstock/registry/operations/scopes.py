@@ -1,7 +1,7 @@
-"""Which config and which mode count for a subject, and what a name in a path means.
+"""The config and mode in force for a subject, and the meaning of a name in a path.
 
 The scopes of a subject are the subject itself, its context (the global scope, in the default context), and
-`:.__GLOBAL:`, which counts in every context. Each field of a config comes from the first scope that sets it; an alias
+`:.__GLOBAL:`, which applies in every context. Each field of a config comes from the first scope that sets it; an alias
 belongs to the subject alone.
 """
 
@@ -16,7 +16,7 @@ from penstock.registry.names import DEFAULT_CONTEXT, GLOBAL_SCOPE, beside, conte
 from penstock.registry.state import State
 from penstock.schemas.compatibility import Level
 
-# Nothing is written: FORWARD leaves that to another registry, and there is none here to ask.
+# The registry writes nothing in these modes: FORWARD leaves that to another registry, and there is none here.
 _READ_ONLY = frozenset({Mode.READONLY, Mode.READONLY_OVERRIDE, Mode.FORWARD})
 
 
@@ -37,7 +37,7 @@ def _over(below: Config, above: Config) -> Config:
 
 def mode_in_scope(state: State, scope: str) -> Mode:
     outer = [state.modes.get(each) for each in (scope_of(context_of(scope)), GLOBAL_SCOPE)]
-    # READONLY_OVERRIDE counts for all subjects within, whatever their own modes are.
+    # READONLY_OVERRIDE overrides the modes of all subjects within.
     if Mode.READONLY_OVERRIDE in outer:
         return Mode.READONLY_OVERRIDE
     return next((mode for mode in (state.modes.get(scope), *outer) if mode is not None), Mode.READWRITE)
@@ -59,7 +59,7 @@ def read_only(scope: str) -> Exception:
 
 
 def meant_subject(state: State, subject: str) -> str:
-    """The subject that a path means: the alias of the one it names, where there is an alias."""
+    """The subject that a path means: the alias of its subject, where there is an alias."""
     config = state.configs.get(subject)
     if config is None or not config.alias:
         return subject
@@ -67,7 +67,7 @@ def meant_subject(state: State, subject: str) -> str:
 
 
 def find_subject(state: State, subject: str, *, deleted: bool = False) -> str:
-    """As `meant_subject`; a name without a context that the default context does not have is sought in all others."""
+    """As `meant_subject`; a name without a context that the default context does not have is searched in all others."""
     meant = meant_subject(state, subject)
     name = split(meant)
     if name.context != DEFAULT_CONTEXT or _has(state, meant, deleted=deleted):

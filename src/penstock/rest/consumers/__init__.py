@@ -1,1 +1,1 @@
-"""Consumer instances: members of groups that live in the proxy and are asked over HTTP."""
+"""Consumer instances: group members that live in the proxy and serve HTTP requests."""

@@ -3,13 +3,13 @@
 Rules:
 - Requests for one instance are served one after the other. A request for records returns when its time is over, also
   while the group rebalances: the member joins in a task of its own.
-- Nothing is fetched unless somebody asks. What was fetched and did not fit into an answer is kept for the next one,
-  some megabytes at most.
-- Positions move when records are given to the caller. A record that cannot be read in the format of the instance stays
-  where it is: the records before it are given first, then the caller is told, and may seek behind it.
-- Offsets are committed when the caller says so. With auto.commit.enable, what was given before is committed when more
-  is asked for, when the group rebalances and when the instance ends.
-- Closing leaves the group at once and ends whatever request is under way.
+- The instance fetches only during a request. Fetched records that did not fit into an answer are kept for the next
+  answer, some megabytes at most.
+- Positions move when records are given to the caller. A record that is unreadable in the format of the instance stays
+  at its position: the caller gets the records before it first, then the error, and may seek behind it.
+- Offsets are committed when the caller asks for it. With auto.commit.enable, earlier records are committed when more
+  are requested, when the group rebalances and when the instance ends.
+- A close leaves the group at once and ends the current request.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from typing import Any
 from penstock.client.brokers import Brokers
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.rest.consumers.committed import Committed, commit, fetch_committed
-from penstock.rest.consumers.following import Following
+from penstock.rest.consumers.committed_offsets import Committed, commit, fetch_committed
+from penstock.rest.consumers.group_member import GroupMember
+from penstock.rest.consumers.instance_reader import ConsumerReader
 from penstock.rest.consumers.positions import Positions, Read
-from penstock.rest.consumers.reading import Reader
 from penstock.rest.consumers.settings import InstanceSettings
-from penstock.rest.consumers.subscription import REFRESH_S, Subscription, by_pattern, check_exclusive
+from penstock.rest.consumers.subscription import REFRESH_S, InstanceSubscription, by_pattern, check_exclusive
 from penstock.rest.errors import ILLEGAL_STATE, INSTANCE_NOT_FOUND, KAFKA_RETRIABLE, RestError
 
-# How often several partitions are looked at while there is nothing: a fetch can wait for one partition only.
+# The period of the looks at several partitions while there is nothing: a fetch can wait for one partition only.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 0.2
-# A broker that does not answer keeps nobody for longer, beyond the time that a request for records has.
+# A silent broker holds a request up for no longer than this, beyond its time for records.
 _GRACE_S = 5.0
-# A generation that the group has left behind.
+# The errors of a generation that the group has left behind.
 _OUTDATED = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
 
-# Makes what the caller is given; RestError in the place of a record that cannot be read.
+# Makes the value for the caller; RestError in the place of an unreadable record.
 Show = Callable[[Sequence[Read]], Awaitable[Sequence[Any]]]
 
 
 class _BusyError(Exception):
-    """Another request for the instance is under way."""
+    """Another request for the instance is in progress."""
 
 
 class Instance:
@@ -51,9 +51,9 @@ class Instance:
         self.settings = settings
         self._shared = brokers
         self._positions = Positions()
-        self._reader = Reader(group, settings, brokers, self._positions)
-        self._following = Following(group, settings, brokers, self._positions)
-        self._subscription: Subscription | None = None
+        self._reader = ConsumerReader(group, settings, brokers, self._positions)
+        self._member = GroupMember(group, settings, brokers, self._positions)
+        self._subscription: InstanceSubscription | None = None
         self._is_manual = False
         self._turn = asyncio.Lock()
         self._is_closed = False
@@ -64,19 +64,19 @@ class Instance:
     async def subscribe(self, topics: Sequence[str]) -> None:
         async with self._use():
             check_exclusive(self._subscription, is_manual=self._is_manual, wants_pattern=False)
-            await self._join(Subscription(tuple(dict.fromkeys(topics))))
+            await self._join(InstanceSubscription(tuple(dict.fromkeys(topics))))
 
     async def subscribe_pattern(self, text: str) -> None:
         async with self._use():
             check_exclusive(self._subscription, is_manual=self._is_manual, wants_pattern=True)
             await self._join(await by_pattern(text))
 
-    async def _join(self, subscription: Subscription) -> None:
+    async def _join(self, subscription: InstanceSubscription) -> None:
         await subscription.refresh(self._shared)
-        self._check_open()  # a member that joined now would stay in the group: nobody closes it any more
+        self._check_open()  # a member that joined now would stay in the group: no call closes it any more
         self._refresh_at = _now() + REFRESH_S
         self._subscription = subscription
-        self._following.join(subscription)
+        self._member.join(subscription)
 
     @property
     def topics(self) -> list[str]:
@@ -88,7 +88,7 @@ class Instance:
 
     async def unsubscribe(self) -> None:
         async with self._use():
-            await self._following.leave()
+            await self._member.leave()
             self._subscription, self._is_manual = None, False
 
     async def assign(self, partitions: Sequence[TopicPartition]) -> None:
@@ -101,7 +101,7 @@ class Instance:
                 if any(each.partition >= count for each in partitions if each.topic == topic):
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             self._check_open()
-            self._following.take(partitions)
+            self._member.take(partitions)
             self._is_manual = bool(partitions)
 
     # ------------------------------------------------------------------------------------ records
@@ -131,10 +131,10 @@ class Instance:
                 shown = await show(found)
                 if self._positions.epoch == epoch:
                     return self._given(found, shown)
-                continue  # the group has changed its mind meanwhile
+                continue  # the group has changed the assignment meanwhile
             if is_over and _now() >= deadline:
                 return []
-            await self._following.pause(min(pause_s, deadline - _now()))
+            await self._member.pause(min(pause_s, deadline - _now()))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _given(self, found: Sequence[Read], shown: Sequence[Any]) -> list[Any]:
@@ -150,26 +150,26 @@ class Instance:
 
     async def _before_reading(self) -> None:
         if self.settings.commits_itself:
-            await self._following.commit_given(self._following.as_member())
+            await self._member.commit_given(self._member.as_member())
         if self._subscription is not None and _now() >= self._refresh_at:
             self._refresh_at = _now() + REFRESH_S
             with contextlib.suppress(ApiError, OSError):
                 if await self._subscription.refresh(self._shared):
-                    self._following.rejoin()
+                    self._member.rejoin()
 
     # ------------------------------------------------------------------------------------ offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed] | None) -> None:
-        """None: everything that was given so far. Raises RestError and ApiError."""
+        """None: all records given so far. Raises RestError and ApiError."""
         async with self._use():
             if offsets is None:
                 offsets = {each: Committed(offset) for each, offset in self._positions.all().items()}
             try:
-                await commit(self._shared, self.group, offsets, self._following.as_member())
+                await commit(self._shared, self.group, offsets, self._member.as_member())
             except ApiError as error:
                 if error.code not in _OUTDATED:
                     raise
-                self._following.rejoin()
+                self._member.rejoin()
                 raise RestError(KAFKA_RETRIABLE, "the group rebalances: what was read is read again") from None
 
     async def committed(self, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, Committed]:
@@ -200,9 +200,9 @@ class Instance:
             missing = next((each for each in partitions if each not in self._positions), None)
             if missing is None:
                 return
-            if not self._following.is_joining or _now() >= deadline:
+            if not self._member.is_joining or _now() >= deadline:
                 raise RestError(ILLEGAL_STATE, f"{missing} is not assigned to the instance")
-            await self._following.pause(deadline - _now())
+            await self._member.pause(deadline - _now())
 
     # ------------------------------------------------------------------------------------ the end
 
@@ -211,8 +211,8 @@ class Instance:
         if self._is_closed:
             return
         self._is_closed = True
-        self._following.signal()
-        await self._following.leave()
+        self._member.signal()
+        await self._member.leave()
         await self._reader.close()
 
     def _check_open(self) -> None:
@@ -221,12 +221,12 @@ class Instance:
 
     def _check(self) -> None:
         self._check_open()
-        if self._following.failure is not None:
-            raise self._following.failure
+        if self._member.failure is not None:
+            raise self._member.failure
 
     @contextlib.asynccontextmanager
     async def _use(self, deadline: float | None = None) -> Any:
-        """One request after the other; _BusyError where it would be too late then."""
+        """One request after the other; _BusyError where its turn would come too late."""
         try:
             async with asyncio.timeout_at(deadline):
                 await self._turn.acquire()

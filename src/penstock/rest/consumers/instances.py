@@ -1,4 +1,4 @@
-"""All consumer instances of this proxy: bounded in number, and gone when nobody has asked them for a while.
+"""All consumer instances of this proxy: bounded in number, and removed after a while without requests.
 
 The instances stand in the order of their last use, so one timer, for the first of them, is enough.
 """
@@ -54,7 +54,7 @@ class Instances:
             raise RestError(TOO_MANY_REQUESTS, "too many consumer instances: delete those that are not needed")
 
     def add(self, key: InstanceKey, client: str, instance: Instance, release: Callable[[], None]) -> None:
-        """`client` is whose limit counts; `release` is called at the end. `check_room` has been asked."""
+        """`client` is the client whose limit counts; `release` is called at the end. Call `check_room` before."""
         assert key not in self._entries, "check_room has been asked"
         self._entries[key] = _Entry(instance, client, release, self._now())
         self._clients[client] += 1
@@ -82,7 +82,7 @@ class Instances:
         await asyncio.shield(self._drop(key))
 
     async def close(self) -> None:
-        """None are made afterwards: requests may still come, and nobody would end them."""
+        """No instance is made afterwards: requests may still come, and their instances would never end."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

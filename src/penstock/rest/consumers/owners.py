@@ -1,11 +1,11 @@
-"""Several proxies: which of them has a consumer instance.
+"""Several proxies: the owner of each consumer instance.
 
-A consumer instance lives in one proxy. Which one follows from the names of its group and of itself: the proxy whose id
-hashes highest together with them (rendezvous hashing). So every proxy knows the owner without asking anybody, and a
-caller cannot make a proxy send anybody to an address that is not in the list of peers. All proxies need the same list.
+A consumer instance lives in one proxy. The names of its group and of itself determine the owner: the proxy whose id
+hashes highest together with them (rendezvous hashing). So every proxy knows the owner without a request, and a caller
+cannot make a proxy redirect clients to an address that is not in the list of peers. All proxies need the same list.
 
-A name that a caller chooses may belong to another proxy: the creation, too, is answered with 307 then. A proxy that
-makes up a name makes up one of its own.
+A name that a caller chooses may belong to another proxy: the answer to its creation, too, is 307 then. A proxy that
+generates a name generates one of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _KEY = "penstock.rest.peers"
 
 class Peer(NamedTuple):
     id: str
-    url: str  # without a slash at its end
+    url: str  # without a trailing slash
 
 
 class Owners:
@@ -44,7 +44,7 @@ class Owners:
         return None if owner == self._own_id else Peer(owner, self._peers[owner])
 
     def own_name(self, group: str, make: Callable[[], str]) -> str:
-        """One that belongs to this proxy; takes as many tries on average as there are proxies."""
+        """A name that belongs to this proxy; takes as many tries on average as there are proxies."""
         while True:
             name = make()
             if self.elsewhere(group, name) is None:

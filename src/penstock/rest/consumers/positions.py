@@ -1,8 +1,8 @@
-"""Where a consumer instance is in each of its partitions. Plain decisions, without any I/O.
+"""The positions of a consumer instance in its partitions. Plain decisions, without any I/O.
 
-A position is the offset of the next record that the caller will be given. Records that were fetched and did not fit
-into an answer are kept, for the next answer; whatever moves a position forgets them. Each change of the partitions
-begins a new `epoch`: what was fetched for an older one is thrown away.
+A position is the offset of the next record for the caller. Fetched records that did not fit into an answer are kept for
+the next answer; every move of a position drops them. Each change of the partitions begins a new `epoch`: records that
+were fetched for an older epoch are dropped.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from penstock.client.fetching import FetchedRecord
+from penstock.client.partition_fetch import FetchedRecord
 from penstock.core.types import TopicPartition
 
 
 class Read(NamedTuple):
-    """A record, and where it comes from."""
+    """A record with its source."""
 
     partition: TopicPartition
     record: FetchedRecord
@@ -27,14 +27,14 @@ class Read(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    reads: deque[Read]  # so that an answer costs what it holds, not what is kept behind it
+    reads: deque[Read]  # so that an answer costs as much as its own records, not as the kept ones behind them
     next_offset: int
 
 
 class Positions:
     def __init__(self) -> None:
         self.epoch = 0
-        self._positions: dict[TopicPartition, int | None] = {}  # None: to be found out
+        self._positions: dict[TopicPartition, int | None] = {}  # None: unknown yet
         self._kept: dict[TopicPartition, _Kept] = {}
         self._dirty: set[TopicPartition] = set()
         self._turn = 0
@@ -48,7 +48,7 @@ class Positions:
         return sorted(self._positions)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Positions of partitions that stay are kept. The others are to be found out."""
+        """Positions of partitions that stay are kept. The others are unknown at first."""
         kept = self._positions
         self._positions = {each: kept.get(each) for each in partitions}
         self._forget_kept()
@@ -62,14 +62,14 @@ class Positions:
         self.epoch += 1
 
     def seek(self, partition: TopicPartition, offset: int | None) -> None:
-        """None: to be found out."""
+        """None: unknown yet."""
         assert partition in self._positions
         self._positions[partition] = offset
         self._forget(partition)
         self._dirty.add(partition)
 
     def settle(self, partition: TopicPartition, offset: int) -> None:
-        """What was to be found out. Nothing was read by this."""
+        """Sets positions that were unknown. This reads no record."""
         self._positions[partition] = offset
 
     @property
@@ -77,8 +77,8 @@ class Positions:
         return [each for each, position in self._positions.items() if position is None]
 
     def next_turn(self) -> list[tuple[TopicPartition, int]]:
-        """Partitions with their positions. Another one comes first each time, so that none is left out for ever by
-        those before it.
+        """Partitions with their positions. Another partition comes first each time, so that no partition starves behind
+        the others.
         """
         settled = [(each, position) for each, position in self._positions.items() if position is not None]
         if not settled:
@@ -90,7 +90,7 @@ class Positions:
         return partition in self._kept
 
     def keep(self, partition: TopicPartition, records: Sequence[FetchedRecord], next_offset: int) -> None:
-        """What was fetched from the position on. Without records the position moves at once, past markers."""
+        """Keeps the records fetched from the position on. Without records the position moves at once, past markers."""
         if records:
             self._forget(partition)
             reads = deque(Read(partition, each) for each in records)
@@ -100,7 +100,7 @@ class Positions:
             self._positions[partition] = next_offset
 
     def peek(self, max_bytes: int) -> list[Read]:
-        """What the next answer holds: of all that is kept, as much as fits, and one record in any case."""
+        """The records of the next answer: as many kept records as fit, and one record in any case."""
         found: list[Read] = []
         size = 0
         for kept in self._kept.values():
@@ -121,7 +121,7 @@ class Positions:
         self.kept_bytes = 0
 
     def advance(self, given: Sequence[Read]) -> None:
-        """The caller is given these, which were peeked: positions move behind them."""
+        """The caller gets these records of a `peek`: positions move behind them."""
         for read in given:
             self._kept[read.partition].reads.popleft()
             self.kept_bytes -= read.size
@@ -135,13 +135,13 @@ class Positions:
             self._dirty.add(partition)
 
     def take_dirty(self) -> dict[TopicPartition, int]:
-        """Positions that moved since this was asked last, to be committed."""
+        """The positions that moved since the last call, for a commit."""
         dirty = {each: self._positions.get(each) for each in self._dirty}
         self._dirty.clear()
         return {each: position for each, position in dirty.items() if position is not None}
 
     def put_back(self, dirty: Iterable[TopicPartition]) -> None:
-        """They were taken, and could not be committed."""
+        """These positions could not be committed."""
         self._dirty.update(dirty)
 
     def all(self) -> dict[TopicPartition, int]:

@@ -1,4 +1,4 @@
-"""How a consumer instance is set up, and how many there may be."""
+"""The settings of a consumer instance, and the limits of their number."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.rest.formats.formats import Format
 
 
 class Reset(enum.StrEnum):
-    """Where reading begins when the group has committed nothing, or what it has committed is gone."""
+    """The start of the read when the group has no committed offset, or its committed offset is out of range."""
 
     EARLIEST = "earliest"
     LATEST = "latest"

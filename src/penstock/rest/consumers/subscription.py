@@ -1,4 +1,5 @@
-"""What a consumer instance reads: topics by name, topics by an expression, or partitions that its caller names.
+"""The subscription of a consumer instance: topics by name, topics by an expression, or partitions that its caller
+names.
 
 The three exclude each other (code 40903). An expression is in RE2's syntax and is matched against all topics that the
 caller may see, at the subscription and about once a minute afterwards.
@@ -16,17 +17,17 @@ from penstock.core.steps import finish
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.rest.errors import ILLEGAL_STATE, RestError
 
-# How often partitions and topics that have come are looked for, while somebody reads.
+# The period of the search for new partitions and topics, during reads.
 REFRESH_S = 60.0
 
 
 class Watched(NamedTuple):
-    """Topics that exist, with their numbers of partitions: another value means that the group has to be told."""
+    """Existing topics with their numbers of partitions: another value has to be reported to the group."""
 
     topics: frozenset[tuple[str, int]]
 
 
-class Subscription:
+class InstanceSubscription:
     """`names` are those to join the group with."""
 
     def __init__(self, names: tuple[str, ...], expression: NameExpression | None = None) -> None:
@@ -59,15 +60,15 @@ def _matching(expression: NameExpression, names: Iterable[str]) -> tuple[str, ..
     return tuple(name for name in names if finish(expression.match_in_steps(name)))
 
 
-async def by_pattern(text: str) -> Subscription:
-    """Raises RestError for an expression that cannot be read."""
+async def by_pattern(text: str) -> InstanceSubscription:
+    """Raises RestError for an unreadable expression."""
     try:
-        return Subscription((), await asyncio.to_thread(lambda: NameExpression(text)))
+        return InstanceSubscription((), await asyncio.to_thread(lambda: NameExpression(text)))
     except ApiError as error:
         raise RestError(422, f"topic_pattern: {error.message}") from None
 
 
-def check_exclusive(current: Subscription | None, *, is_manual: bool, wants_pattern: bool) -> None:
+def check_exclusive(current: InstanceSubscription | None, *, is_manual: bool, wants_pattern: bool) -> None:
     """Raises RestError 40903."""
     if is_manual or (current is not None and current.is_pattern != wants_pattern):
         raise RestError(

@@ -1,1 +1,1 @@
-"""What stands in a body for a key or a value: base64, JSON, or data with a schema."""
+"""The formats of keys and values in HTTP bodies: base64, JSON, or data with a schema."""

@@ -1,4 +1,4 @@
-"""The embedded formats, and how a request names a schema."""
+"""The embedded formats, and the choice of a schema in a request."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Protocol
 
 from penstock.protocol.records import Headers
 
-# No payload is larger than this.
+# The size limit of a payload.
 MOST_BYTES: Final = 2**31 - 1
-# More than this is encoded and decoded in a thread. With a schema each hundred bytes take some microseconds, so this
-# much is a millisecond or two.
+# A thread encodes and decodes more than this. With a schema each hundred bytes take some microseconds, so this much is
+# a millisecond or two.
 LARGE_BYTES: Final = 64 * 1024
 
 
@@ -31,20 +31,22 @@ _WITH_SCHEMA = frozenset({Format.AVRO, Format.JSONSCHEMA, Format.PROTOBUF})
 
 
 class SchemaChoice(NamedTuple):
-    """How a request names the schema of its keys or of its values. At most one of id, text and version is given. With
-    none, the latest version of the subject counts, where v3 allows that.
+    """The choice of the schema for the keys or the values of a request. At most one of id, text and version is given.
+    With none, the latest version of the subject counts, where v3 allows that.
     """
 
     schema_id: int | None = None
     text: str | None = None
     version: int | None = None
-    subject: str | None = None  # instead of what the strategy says
+    subject: str | None = None  # replaces the strategy's subject
     strategy: str | None = None  # TOPIC_NAME (default), RECORD_NAME, TOPIC_RECORD_NAME
     may_be_latest: bool = False
+    # Does not register a text that the registry may not have yet: the write only checks whether the data fits it.
+    is_draft: bool = False
 
 
 class UsedSchema(NamedTuple):
-    """What v3 tells about a record that was written, and v2 about all of them."""
+    """The schema of a written record in v3's answer, or of all records in v2's."""
 
     schema_id: int
     subject: str | None = None
@@ -52,7 +54,7 @@ class UsedSchema(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """The key or the value of a record that was read, and what may tell its schema."""
+    """The key or the value of a record from a topic, with the hints to its schema."""
 
     data: bytes | None
     topic: str = ""
@@ -60,7 +62,7 @@ class Incoming(NamedTuple):
 
 
 class WriteRight(Protocol):
-    """Of the caller for whom a schema may be registered, see `rest.rights`."""
+    """The caller's right to register a schema, see `rest.rights`."""
 
     @property
     def may_choose_subject(self) -> bool: ...
@@ -70,15 +72,18 @@ class WriteRight(Protocol):
         ...
 
 
-class Writer(Protocol):
-    """Of the keys, or of the values, of one request. Made once, asked for each record; does not wait."""
+class PayloadWriter(Protocol):
+    """Writes the keys, or the values, of one request. Made once, called for each record; does not wait."""
 
     @property
     def schema(self) -> UsedSchema | None: ...
 
+    @property
+    def is_draft(self) -> bool: ...
+
     def write(self, text: bytes, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """`text` is the JSON that stands in the body; `null` is no key, and a tombstone for a value. Raises RestError
-        where the text does not fit the format or its schema, and with 413 where a payload that can be larger than its
-        text has more bytes than `most_bytes`.
+        """`text` is the JSON of the body; `null` is no key, and a tombstone for a value. Raises RestError where the
+        text does not fit the format or its schema, and with 413 where a payload that can be larger than its text has
+        more bytes than `most_bytes`.
         """
         ...

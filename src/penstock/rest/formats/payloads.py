@@ -1,4 +1,4 @@
-"""Writers and readers of all formats. What needs a schema asks the registry, where there is one."""
+"""Writers and readers of all formats. Formats with a schema ask the registry, where there is one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from penstock.rest.formats.formats import (
     MOST_BYTES,
     Format,
     Incoming,
+    PayloadWriter,
     SchemaChoice,
-    Writer,
     WriteRight,
 )
 from penstock.rest.formats.plain import PLAIN_READERS, PLAIN_WRITERS
@@ -22,13 +22,13 @@ from penstock.rest.formats.with_schemas import SchemaPayloads, SchemaWriter
 Result = TypeVar("Result")
 
 _NO_CHOICE = SchemaChoice()
-# What is encoded on the loop: so many records, which may become so many bytes larger than their JSON.
+# The limit for encoding on the loop: this number of records, which may become this many bytes larger than their JSON.
 _FEW = 20
 _GROWTH = 16 * 1024
 
 
 class Payloads:
-    """`most_bytes` bounds what is encoded with schemas at a time."""
+    """`most_bytes` bounds the bytes that are encoded with schemas at a time."""
 
     def __init__(self, schemas: SchemaPayloads | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._schemas = schemas
@@ -46,7 +46,7 @@ class Payloads:
 
     async def writer(
         self, form: Format, topic: str, *, is_key: bool, right: WriteRight, choice: SchemaChoice = _NO_CHOICE
-    ) -> Writer:
+    ) -> PayloadWriter:
         """Raises RestError: a schema that is wrong, unknown or refused by the registry."""
         plain = PLAIN_WRITERS.get(form)
         if plain is not None:
@@ -56,12 +56,12 @@ class Payloads:
     async def schema_writer(
         self, form: Format | None, topic: str, *, is_key: bool, right: WriteRight, choice: SchemaChoice
     ) -> SchemaWriter:
-        """Without a format the schema that is found says which one it is. Raises RestError."""
+        """Without a format the found schema determines it. Raises RestError."""
         return await self._with_schemas(form).writer(form, topic, is_key=is_key, right=right, choice=choice)
 
     async def read_all(self, form: Format, payloads: Sequence[Incoming], *, is_key: bool) -> list[Any]:
-        """What each payload is in an answer, as values that JSON can hold; a RestError in the place of one that does
-        not fit the format. Raises RestError where the registry is away.
+        """Each payload as a JSON value of the answer; a RestError in the place of one that does not fit the format.
+        Raises RestError where the registry is away.
         """
         plain = PLAIN_READERS.get(form)
         if plain is not None:
@@ -71,9 +71,9 @@ class Payloads:
         return await self._with_schemas(form).read_all(payloads, is_key=is_key)
 
     async def write_all(self, form: Format, work: Callable[[int], Result], size: int, count: int = 1) -> Result:
-        """Runs what encodes so many records with so many bytes of JSON: in a thread, where it would hold up the loop
-        for long. `work` is told how many bytes it may make, and raises RestError 413 beyond; it may be called again
-        then.
+        """Runs the encoding of a number of records with their bytes of JSON: in a thread, where it would hold up the
+        loop for long. `work` gets the number of bytes that it may make, and raises RestError 413 beyond; it may be
+        called again then.
         """
         if self._schemas is None or not form.has_schema:
             return work(self._most_bytes)

@@ -8,16 +8,17 @@ from typing import Any, Final
 import msgspec
 
 from penstock.rest.errors import INVALID_PAYLOAD, RestError
-from penstock.rest.formats.formats import MOST_BYTES, Format, Writer
+from penstock.rest.formats.formats import MOST_BYTES, Format, PayloadWriter
 
 _NULL: Final = b"null"
 _read_base64 = msgspec.json.Decoder(bytes).decode
 _read_text = msgspec.json.Decoder(str).decode
+_read_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def compact(text: bytes) -> bytes:
     """JSON without the spaces between its tokens. Raises RestError 400."""
-    if not text.isascii():  # msgspec passes over texts that it need not decode
+    if not text.isascii():  # msgspec does not check texts that it need not decode
         try:
             text.decode()
         except UnicodeDecodeError:
@@ -27,6 +28,7 @@ def compact(text: bytes) -> bytes:
 
 class BinaryWriter:
     schema = None
+    is_draft = False
 
     def write(self, text: bytes, most_bytes: int = MOST_BYTES) -> bytes | None:
         if text == _NULL:
@@ -38,9 +40,10 @@ class BinaryWriter:
 
 
 class JsonWriter:
-    """Written without the spaces between its tokens; numbers and the order of keys stay as they are."""
+    """Written without the spaces between its tokens; numbers and the order of keys do not change."""
 
     schema = None
+    is_draft = False
 
     def write(self, text: bytes, most_bytes: int = MOST_BYTES) -> bytes | None:
         return None if text == _NULL else compact(text)
@@ -48,6 +51,7 @@ class JsonWriter:
 
 class StringWriter:
     schema = None
+    is_draft = False
 
     def write(self, text: bytes, most_bytes: int = MOST_BYTES) -> bytes | None:
         if text == _NULL:
@@ -59,16 +63,17 @@ class StringWriter:
 
 
 def _read_json(payload: bytes) -> Any:
+    """Unchanged: its numbers may be larger than any that this program computes with."""
     try:
-        msgspec.json.decode(payload)  # `Raw` would pass on what is no JSON
+        payload.decode()
+        return _read_raw(payload)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return RestError(INVALID_PAYLOAD, "the record is no JSON: read the topic with the format binary")
     except RecursionError:
         return RestError(INVALID_PAYLOAD, "the record nests too deep: read the topic with the format binary")
-    return msgspec.Raw(payload)
 
 
-PLAIN_WRITERS: Final[Mapping[Format, Writer]] = {
+PLAIN_WRITERS: Final[Mapping[Format, PayloadWriter]] = {
     Format.BINARY: BinaryWriter(),
     Format.JSON: JsonWriter(),
     Format.STRING: StringWriter(),

@@ -1,7 +1,7 @@
 """The formats with a schema: avro, jsonschema and protobuf, through the registry.
 
-What is kept answers at once. Otherwise the registry is asked, and a schema is compiled, in one of a few threads:
-a hostile schema takes seconds. Large bodies and answers are encoded and decoded there, too.
+Cached schemas answer at once. Otherwise one of a few threads asks the registry and compiles the schema: a hostile
+schema takes seconds. Large bodies and answers are encoded and decoded there, too.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _TYPES: Final = {
 _FORMATS: Final = {kind: form for form, kind in _TYPES.items()}
 _NULL: Final = b"null"
 _THREADS = 4
-# Whoever comes behind so many is told to come again.
+# The number of waiting jobs. Callers beyond it get an error to try again.
 _MOST_WAITING = 512
 _decode_json = msgspec.json.Decoder().decode
 
@@ -56,8 +56,9 @@ _decode_json = msgspec.json.Decoder().decode
 class SchemaWriter:
     """Never waits."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, *, is_draft: bool = False) -> None:
         self._encoder = encoder
+        self.is_draft = is_draft
         self.form = _FORMATS[encoder.schema_type]
         self.schema = UsedSchema(encoder.schema_id, encoder.subject, encoder.schema.version)
 
@@ -66,7 +67,7 @@ class SchemaWriter:
             return None
         try:
             return self._encoder.encode(_decode_json(text), most_bytes)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise RestError(INVALID_PAYLOAD, "the data is no JSON, or nests too deep") from None
         except TooLargeError as error:
             raise RestError(TOO_LARGE, str(error)) from None
@@ -83,12 +84,12 @@ class SchemaPayloads:
         self._threads = ThreadPoolExecutor(_THREADS, "rest-schemas")
 
     async def in_thread(self, work: Callable[[], Result]) -> Result:
-        """Raises RestError where too much waits already."""
+        """Raises RestError where too many jobs wait already."""
         if self._count >= self._most:
             raise RestError(TOO_MANY_REQUESTS, "too many requests wait for their schemas: try again")
         self._count += 1
         job = asyncio.get_running_loop().run_in_executor(self._threads, work)
-        job.add_done_callback(self._leave)  # a caller that is cancelled takes its job with it while it waits
+        job.add_done_callback(self._leave)  # a cancelled caller takes its waiting job with it
         return await job
 
     def _leave(self, _: asyncio.Future[Any]) -> None:
@@ -97,8 +98,9 @@ class SchemaPayloads:
     async def writer(
         self, form: Format | None, topic: str, *, is_key: bool, right: WriteRight, choice: SchemaChoice
     ) -> SchemaWriter:
-        """`right` is asked before a text is registered. Raises RestError."""
+        """Checks `right` before it registers a text, or makes a draft of it. Raises RestError."""
         chosen = _chosen(form, choice)
+        is_draft = False
         if not right.may_choose_subject and not _is_of_topic(chosen, topic, is_key=is_key):
             chosen = replace(chosen, auto_register=False)
         try:
@@ -106,13 +108,20 @@ class SchemaPayloads:
             if encoder is None:
                 if chosen.text is not None:
                     await right.check_write()
-                encoder = await self.in_thread(lambda: self._serializers.encoder(topic, is_key, chosen))
+                is_draft = choice.is_draft and chosen.text is not None and chosen.auto_register
+                encoder = await self.in_thread(
+                    lambda: (
+                        self._serializers.draft(topic, is_key, chosen)
+                        if is_draft
+                        else self._serializers.encoder(topic, is_key, chosen)
+                    )
+                )
         except (SerdesError, RegistryAnswerError, RegistryUnreachableError) as error:
             raise _refusal(error) from None
-        return SchemaWriter(encoder)
+        return SchemaWriter(encoder, is_draft=is_draft)
 
     async def read_all(self, payloads: Sequence[Incoming], *, is_key: bool) -> list[Any]:
-        """A RestError in the place of a payload that cannot be read."""
+        """A RestError in the place of an unreadable payload."""
         if sum(len(each.data or b"") for each in payloads) > LARGE_BYTES:
             return await self.in_thread(lambda: [self._read(each, is_key=is_key) for each in payloads])
         values: list[Any] = []
@@ -133,7 +142,7 @@ class SchemaPayloads:
         return _UNKNOWN if decoded is None else decoded.value
 
     def _read(self, payload: Incoming, *, is_key: bool) -> Any:
-        """Raises RestError where the registry is away: nothing is wrong with the record then."""
+        """Raises RestError where the registry is away: the record itself may be right."""
         if payload.data is None:
             return None
         try:

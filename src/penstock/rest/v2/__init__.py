@@ -1,1 +1,1 @@
-"""Version 2 of the API: topics, records, and consumers that live in the proxy."""
+"""Version 2 of the REST API: topics, records, and consumers in the proxy."""

@@ -6,11 +6,13 @@ from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Raw, Struct, field
 
-# Bounds of Kafka's own types: what is outside of them could not be sent to a broker.
+from penstock.rest.number_texts import NumberText
+
+# Bounds of Kafka's own types: no request could carry a value beyond them.
 Partition: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 Offset: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-SchemaId: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)]
-# A name of a topic has 249 characters; longer ones are refused by brokers.
+SchemaId: TypeAlias = Annotated[int, Meta(ge=0, le=2**31 - 1)] | NumberText
+# A name of a topic has 249 characters; brokers refuse longer names.
 Topic: TypeAlias = Annotated[str, Meta(min_length=1, max_length=32_767)]
 
 NULL = Raw(b"null")
@@ -19,10 +21,10 @@ NULL = Raw(b"null")
 # ---------------------------------------------------------------------------------------------------- produce
 
 
-class Record(Struct):
+class ProduceRecord(Struct):
     key: Raw = NULL
     value: Raw = NULL
-    partition: Partition | None = None
+    partition: Partition | NumberText | None = None
 
 
 class BinaryRecord(Struct):
@@ -30,7 +32,7 @@ class BinaryRecord(Struct):
 
     key: bytes | None = None
     value: bytes | None = None
-    partition: Partition | None = None
+    partition: Partition | NumberText | None = None
 
 
 class Schemas(Struct, kw_only=True):
@@ -41,7 +43,7 @@ class Schemas(Struct, kw_only=True):
 
 
 class ProduceRequest(Schemas, kw_only=True):
-    records: list[Record]
+    records: list[ProduceRecord]
 
 
 class BinaryProduceRequest(Schemas, kw_only=True):
@@ -49,11 +51,11 @@ class BinaryProduceRequest(Schemas, kw_only=True):
 
 
 class AnyRecord(Struct):
-    """How `Record` looks to a caller, for the document."""
+    """`Record` as a caller sees it, for the document."""
 
     key: Any = None
     value: Any = None
-    partition: Partition | None = None
+    partition: Partition | NumberText | None = None
 
 
 class ProduceBody(Schemas, kw_only=True):

@@ -1,6 +1,6 @@
 """Consumer instances over HTTP. Every request names the group and the instance; the instance does the rest.
 
-An instance that belongs to another proxy is answered with 307 and its address (`consumers.owners`).
+A request for an instance of another proxy gets 307 with its address (`consumers.owners`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.client.fetching import EARLIEST, LATEST
+from penstock.client.partition_fetch import EARLIEST, LATEST
 from penstock.core.types import TopicPartition, new_uuid
 from penstock.rest.answers import answer, encode_json, no_content
-from penstock.rest.consumers.committed import Committed
+from penstock.rest.consumers.committed_offsets import Committed
 from penstock.rest.consumers.instance import Instance
 from penstock.rest.consumers.owners import Peer
 from penstock.rest.consumers.positions import Read
@@ -41,8 +41,9 @@ from penstock.rest.v2.media import EMBEDDED, answer_type, check_body, check_reco
 
 _read_create = msgspec.json.Decoder(CreateInstance).decode
 _read_subscribe = msgspec.json.Decoder(SubscribeRequest).decode
-_read_partitions = msgspec.json.Decoder(PartitionList).decode
-_read_offsets = msgspec.json.Decoder(OffsetList).decode
+# Numbers may be texts, as in Confluent's proxy.
+_read_partitions = msgspec.json.Decoder(PartitionList, strict=False).decode
+_read_offsets = msgspec.json.Decoder(OffsetList, strict=False).decode
 
 # A name becomes a part of addresses.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.~-]{1,249}")
@@ -57,7 +58,7 @@ async def create_instance(proxy: Proxy, request: Request) -> Response:
     media_type = answer_type(request)
     check_body(request)
     group = request.path_params["group"]
-    body = await proxy.under_way.read_body(request)
+    body = await proxy.inflight_bytes.read_body(request)
     given = _read_create(body) if body.strip() else CreateInstance()
     settings = _settings(proxy, given)
     name = given.name
@@ -123,7 +124,7 @@ def _number(name: str, given: str | int | None, default: int, low: int, high: in
 
 
 def _redirect(peer: Peer, request: Request) -> Response:
-    """The path as it came, so that nothing in it is read twice."""
+    """The raw path, so that nothing in it is decoded twice."""
     target = request.scope["raw_path"].decode("ascii")
     query = request.scope["query_string"].decode("latin-1")
     location = f"{peer.url}{target}{'?' if query else ''}{query}"
@@ -155,7 +156,7 @@ async def delete_instance(proxy: Proxy, request: Request) -> Response:
 
 async def subscribe(proxy: Proxy, request: Request) -> Response:
     check_body(request)
-    given = _read_subscribe(await proxy.under_way.read_body(request))
+    given = _read_subscribe(await proxy.inflight_bytes.read_body(request))
     if given.topics is not None and given.topic_pattern is not None:
         raise RestError(ILLEGAL_STATE, "topics and topic_pattern exclude each other")
     async with proxy.instances.use(_key(request)) as instance:
@@ -182,7 +183,7 @@ async def unsubscribe(proxy: Proxy, request: Request) -> Response:
 
 async def assign(proxy: Proxy, request: Request) -> Response:
     check_body(request)
-    given = _read_partitions(await proxy.under_way.read_body(request))
+    given = _read_partitions(await proxy.inflight_bytes.read_body(request))
     async with proxy.instances.use(_key(request)) as instance:
         await instance.assign(_partitions(given))
     return no_content()
@@ -213,7 +214,7 @@ async def get_records(proxy: Proxy, request: Request) -> Response:
 
 
 def _query(request: Request, name: str, default: int, most: int) -> int:
-    """What is larger than `most`, or negative, is as good as `most`, and as the default."""
+    """A value larger than `most` counts as `most`, a negative value as the default."""
     text = request.query_params.get(name)
     if text is None:
         return default
@@ -223,8 +224,8 @@ def _query(request: Request, name: str, default: int, most: int) -> int:
 
 
 async def _shown(proxy: Proxy, form: Format, reads: Sequence[Read]) -> list[bytes | RestError]:
-    """Each record in JSON already: positions move behind what can be written alone. Many bytes are encoded in a thread,
-    record by record, so that the loop has its turns.
+    """Each record as JSON already: positions move behind the records that can be encoded alone. Many bytes are encoded
+    in a thread, record by record, so that the loop has its turns.
     """
     keys = [Incoming(record.key, partition.topic, record.headers) for partition, record in reads]
     values = [Incoming(record.value, partition.topic, record.headers) for partition, record in reads]
@@ -252,9 +253,9 @@ def _encoded(read: Read, key: Any, value: Any) -> bytes | RestError:
 
 
 async def commit_offsets(proxy: Proxy, request: Request) -> Response:
-    """The offset of a record that was read: the group goes on behind it. Without a body: behind all that were read."""
+    """The offset of a read record: the group continues behind it. Without a body: behind all read records."""
     check_body(request)
-    body = await proxy.under_way.read_body(request)
+    body = await proxy.inflight_bytes.read_body(request)
     given = None
     if body.strip():
         given = {
@@ -267,9 +268,9 @@ async def commit_offsets(proxy: Proxy, request: Request) -> Response:
 
 
 async def get_committed(proxy: Proxy, request: Request) -> Response:
-    """The partitions stand in the body, which a GET may have. Without one: those that are assigned."""
+    """The body has the partitions, which a GET may have. Without a body: the assigned partitions."""
     media_type = answer_type(request)
-    body = await proxy.under_way.read_body(request)
+    body = await proxy.inflight_bytes.read_body(request)
     wanted = _partitions(_read_partitions(body)) if body.strip() else None
     async with proxy.instances.use(_key(request)) as instance:
         committed = await instance.committed(wanted)
@@ -282,7 +283,7 @@ async def get_committed(proxy: Proxy, request: Request) -> Response:
 
 async def seek(proxy: Proxy, request: Request) -> Response:
     check_body(request)
-    given = _read_offsets(await proxy.under_way.read_body(request))
+    given = _read_offsets(await proxy.inflight_bytes.read_body(request))
     async with proxy.instances.use(_key(request)) as instance:
         await instance.seek({TopicPartition(each.topic, each.partition): each.offset for each in given.offsets})
     return no_content()
@@ -298,7 +299,7 @@ async def seek_to_end(proxy: Proxy, request: Request) -> Response:
 
 async def _seek_to(proxy: Proxy, request: Request, place: int) -> Response:
     check_body(request)
-    given = _read_partitions(await proxy.under_way.read_body(request))
+    given = _read_partitions(await proxy.inflight_bytes.read_body(request))
     async with proxy.instances.use(_key(request)) as instance:
         await instance.seek_to(_partitions(given), place)
     return no_content()

@@ -1,7 +1,7 @@
 """Media types of version 2: `application/vnd.kafka[.FORMAT].v2+json`.
 
-A body without a type, or with a general one, has the format binary, as Confluent has it. An answer has a type that the
-caller accepts: 406 where there is none, 415 for a body whose type nobody reads here.
+A body without a type, or with a general type, has the format binary, as in Confluent's proxy. An answer has a type that
+the caller accepts: 406 where there is none, 415 for a body of an unknown type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from typing import Final
 
 from starlette.requests import Request
 
-from penstock.rest.answers import JSON
+from penstock.http.accept_header import accepted_ranges
+from penstock.http.operations import JSON
 from penstock.rest.errors import FORMAT_MISMATCH, RestError
 from penstock.rest.formats.formats import Format
 
@@ -19,8 +20,6 @@ EMBEDDED: Final = (Format.BINARY, Format.JSON, Format.AVRO, Format.JSONSCHEMA, F
 _GENERAL: Final = (KAFKA_V2, "application/vnd.kafka+json", JSON)
 _ANY: Final = ("*/*", "application/*")
 _FORMATS: Final = {f"application/vnd.kafka.{each}.v2+json": each for each in EMBEDDED}
-# What a stranger may send as one header is bounded by the listener; this bounds the work for it.
-_MOST_TYPES = 50
 
 
 def type_of(form: Format) -> str:
@@ -32,7 +31,7 @@ def _without_parameters(text: str) -> str:
 
 
 def format_of_body(request: Request) -> Format:
-    """Of the keys and values in the body. Raises RestError 415."""
+    """The format of the keys and values in the body. Raises RestError 415."""
     given = request.headers.get("content-type")
     if given is None:
         return Format.BINARY
@@ -45,35 +44,19 @@ def format_of_body(request: Request) -> Format:
 
 
 def check_body(request: Request) -> None:
-    """Of a body without records. Raises RestError 415."""
+    """Checks a body without records. Raises RestError 415."""
     given = request.headers.get("content-type")
     if given is not None and given != KAFKA_V2 and _without_parameters(given) not in (*_GENERAL, *_FORMATS):
         raise RestError(415, "Unsupported Media Type")
 
 
 def _accepted(request: Request) -> list[str]:
-    """Those with q=0 are not."""
-    header = request.headers.get("accept")
-    if header is None or not header.strip():
-        return ["*/*"]
-    accepted = []
-    for part in header.split(",")[:_MOST_TYPES]:
-        media_type, _, parameters = part.partition(";")
-        if not _is_refused(parameters):
-            accepted.append(media_type.strip().lower())
-    return accepted
-
-
-def _is_refused(parameters: str) -> bool:
-    for each in parameters.split(";"):
-        name, _, value = each.partition("=")
-        if name.strip().lower() == "q":
-            return not value.strip().strip("0.")
-    return False
+    """Types with q=0 are not accepted."""
+    return [each for each, quality in accepted_ranges(request.headers.getlist("accept")) if quality > 0]
 
 
 def answer_type(request: Request) -> str:
-    """Of an answer without records. Raises RestError 406."""
+    """The type of an answer without records. Raises RestError 406."""
     if request.headers.get("accept") == KAFKA_V2:
         return KAFKA_V2
     accepted = _accepted(request)
@@ -86,7 +69,7 @@ def answer_type(request: Request) -> str:
 
 
 def check_records_accepted(request: Request, form: Format) -> None:
-    """An instance answers in its own format. Raises RestError: 40601 for another one, 406 for no format at all."""
+    """An instance answers in its own format. Raises RestError: 40601 for another format, 406 for no format at all."""
     accepted = _accepted(request)
     if type_of(form) in accepted or any(each in _ANY or each in _GENERAL for each in accepted):
         return

@@ -1,21 +1,21 @@
-"""Records in: the records of one call become one batch for each partition.
+"""Produces records: the records of one call become one batch for each partition.
 
 A call with a thousand records costs about a millisecond: they are tuples, not objects, on their way from the body to
-the batch, base64 is read by msgspec, and JSON loses its spaces all at once.
+the batch, msgspec reads base64, and JSON loses its spaces all at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.client.batches.building import RecordFields
-from penstock.client.producing import Appended
+from penstock.client.batch_producer import Appended
+from penstock.client.batches.batch_builder import RecordFields
 from penstock.rest.answers import answer
 from penstock.rest.errors import (
     FORBIDDEN,
@@ -28,30 +28,32 @@ from penstock.rest.errors import (
     VALUE_SCHEMA_MISSING,
     RestError,
 )
-from penstock.rest.formats.formats import Format, SchemaChoice, Writer
+from penstock.rest.formats.formats import Format, PayloadWriter, SchemaChoice
 from penstock.rest.formats.plain import compact
-from penstock.rest.producing import BatchOutcome
+from penstock.rest.number_texts import number_of
 from penstock.rest.proxy import Proxy
+from penstock.rest.record_producer import BatchOutcome
 from penstock.rest.rights import TopicRight
 from penstock.rest.v2.bodies import (
     BinaryProduceRequest,
+    BinaryRecord,
     PartitionOffset,
+    ProduceRecord,
     ProduceRequest,
     ProduceResponse,
-    Record,
     Schemas,
 )
-from penstock.rest.v2.counting import has_more_objects
 from penstock.rest.v2.media import answer_type, format_of_body
+from penstock.rest.v2.record_count import has_more_objects
 from penstock.rest.v2.topics import partition_of
 
 _read = msgspec.json.Decoder(ProduceRequest).decode
 _read_binary = msgspec.json.Decoder(BinaryProduceRequest).decode
 _NULL = b"null"
-# What takes longer than a millisecond or two is done beside the loop.
+# Work of more than a millisecond or two happens beside the loop.
 LARGE_BODY = 512 * 1024
 FEW_RECORDS = 2_000
-# Characters of errors in an answer, for each batch: mostly all records of a batch have the same one.
+# The characters of errors in an answer, for each batch: mostly all records of a batch have the same error.
 _MOST_TEXT = 256 * 1024
 _SHORT = "as before"
 
@@ -59,13 +61,13 @@ Result = TypeVar("Result")
 
 
 class _Given(NamedTuple):
-    """What a body becomes."""
+    """The decoded body."""
 
     records: Sequence[RecordFields]
     partitions: Sequence[int | None]
     key_schema_id: int | None = None
     value_schema_id: int | None = None
-    size: int = 0  # of what was encoded with schemas: without them it is no more than that of the body
+    size: int = 0  # of the data encoded with schemas: without schemas it is no larger than the body
 
 
 async def produce_to_topic(proxy: Proxy, request: Request) -> Response:
@@ -80,20 +82,20 @@ async def _produce(proxy: Proxy, request: Request, partition: int | None) -> Res
     media_type = answer_type(request)
     form = format_of_body(request)
     topic: str = request.path_params["topic"]
-    body = await proxy.under_way.read_body(request)
+    body = await proxy.inflight_bytes.read_body(request)
     brokers = await proxy.clients.of(request)
     size = len(body)
-    await proxy.under_way.begin(size)
+    await proxy.inflight_bytes.begin(size)
     try:
         given = await _read_given(proxy, form, proxy.right_of(brokers, topic), body)
         if not given.records:
             raise RestError(422, "records: at least one is needed")
-        size = proxy.under_way.grow(size, given.size)
+        size = proxy.inflight_bytes.grow(size, given.size)
         batches = await brokers.producer.write(
             topic, given.records, given.partitions if partition is None else partition
         )
     finally:
-        proxy.under_way.end(size)
+        proxy.inflight_bytes.end(size)
 
     def show() -> Response:
         response = ProduceResponse(_shown(batches, len(given.records)), given.key_schema_id, given.value_schema_id)
@@ -120,7 +122,7 @@ async def _read_given(proxy: Proxy, form: Format, right: TopicRight, body: bytes
 
 
 async def _beside_if(is_long: bool, work: Callable[[], Result]) -> Result:
-    """Long work is done beside the loop."""
+    """Long work happens beside the loop."""
     return await asyncio.to_thread(work) if is_long else work()
 
 
@@ -133,13 +135,18 @@ def _binary(body: bytes) -> _Given:
                 INVALID_PAYLOAD, f"the format is binary, so keys and values are texts in base64: {error}"
             ) from None
         raise
-    return _Given([(each.key, each.value, (), None) for each in records], [each.partition for each in records])
+    return _Given([(each.key, each.value, (), None) for each in records], _partitions(records))
 
 
 def _json(body: bytes) -> _Given:
     records = _read(compact(body)).records
     fields = [(_unless_null(bytes(each.key)), _unless_null(bytes(each.value)), (), None) for each in records]
-    return _Given(fields, [each.partition for each in records])
+    return _Given(fields, _partitions(records))
+
+
+def _partitions(records: Sequence[ProduceRecord | BinaryRecord]) -> list[int | None]:
+    given = [each.partition for each in records]
+    return list(map(number_of, given)) if str in set(map(type, given)) else cast("list[int | None]", given)
 
 
 def _unless_null(text: bytes) -> bytes | None:
@@ -147,7 +154,7 @@ def _unless_null(text: bytes) -> bytes | None:
 
 
 class _Described(NamedTuple):
-    """A body whose records are to be encoded. Keys that are null need no schema, nor do values."""
+    """A body whose records have to be encoded. Keys that are null need no schema, nor do values."""
 
     request: ProduceRequest
     size: int
@@ -162,24 +169,35 @@ def _described(body: bytes) -> _Described:
     return _Described(
         request,
         len(body),
-        [each.partition for each in records],
+        _partitions(records),
         any(bytes(each.key) != _NULL for each in records),
         any(bytes(each.value) != _NULL for each in records),
     )
 
 
 async def _with_schemas(proxy: Proxy, form: Format, right: TopicRight, given: _Described) -> _Given:
+    """A new text is registered once all keys and values fit: they are encoded twice then."""
     request = given.request
-    keys = await _writer(proxy, form, right, request, is_key=True) if given.has_keys else None
-    values = await _writer(proxy, form, right, request, is_key=False) if given.has_values else None
-    records, size = await proxy.payloads.write_all(
-        form, lambda most: _encoded(request.records, keys, values, most), given.size, len(request.records)
-    )
-    return _Given(records, given.partitions, _id_of(keys), _id_of(values), size)
+
+    async def encode(*, is_draft: bool) -> tuple[_Given, bool]:
+        keys = await _writer(proxy, form, right, request, is_key=True, is_draft=is_draft) if given.has_keys else None
+        values = (
+            await _writer(proxy, form, right, request, is_key=False, is_draft=is_draft) if given.has_values else None
+        )
+        records, size = await proxy.payloads.write_all(
+            form, lambda most: _encoded(request.records, keys, values, most), given.size, len(request.records)
+        )
+        has_draft = any(each is not None and each.is_draft for each in (keys, values))
+        return _Given(records, given.partitions, _id_of(keys), _id_of(values), size), has_draft
+
+    encoded, has_draft = await encode(is_draft=True)
+    return (await encode(is_draft=False))[0] if has_draft else encoded
 
 
-async def _writer(proxy: Proxy, form: Format, right: TopicRight, given: ProduceRequest, *, is_key: bool) -> Writer:
-    choice = _choice(form, given, is_key=is_key)
+async def _writer(
+    proxy: Proxy, form: Format, right: TopicRight, given: ProduceRequest, *, is_key: bool, is_draft: bool
+) -> PayloadWriter:
+    choice = _choice(form, given, is_key=is_key)._replace(is_draft=is_draft)
     return await proxy.payloads.writer(form, right.topic, is_key=is_key, right=right, choice=choice)
 
 
@@ -190,13 +208,13 @@ def _choice(form: Format, schemas: Schemas, *, is_key: bool) -> SchemaChoice:
         if is_key:
             raise RestError(KEY_SCHEMA_MISSING, "Keys are given, so key_schema or key_schema_id is needed")
         raise RestError(VALUE_SCHEMA_MISSING, "Values are given, so value_schema or value_schema_id is needed")
-    return SchemaChoice(schema_id=schema_id, text=text if schema_id is None else None)
+    return SchemaChoice(schema_id=number_of(schema_id), text=text if schema_id is None else None)
 
 
 def _encoded(
-    records: Sequence[Record], keys: Writer | None, values: Writer | None, most_bytes: int
+    records: Sequence[ProduceRecord], keys: PayloadWriter | None, values: PayloadWriter | None, most_bytes: int
 ) -> tuple[list[RecordFields], int]:
-    """With how many bytes there are of keys and values. Raises RestError as soon as there are more than `most_bytes`:
+    """With the number of bytes of keys and values. Raises RestError as soon as there are more than `most_bytes`:
     defaults of schemas can make a small body any number of times larger.
     """
     encoded: list[RecordFields] = []
@@ -216,7 +234,7 @@ def _encoded(
     return encoded, size
 
 
-def _id_of(writer: Writer | None) -> int | None:
+def _id_of(writer: PayloadWriter | None) -> int | None:
     return None if writer is None or writer.schema is None else writer.schema.schema_id
 
 
@@ -246,12 +264,14 @@ def _shown_batch(batch: BatchOutcome) -> list[PartitionOffset]:
 
 
 def _code(error: RestError) -> int:
-    """Version 2 knows two kinds of records that brokers refuse: those that may be sent again, and others."""
+    """Version 2 has two codes for records that brokers refuse: one for records that may be sent again, and one for
+    others.
+    """
     return KAFKA_ERROR if error.code in (KAFKA_BAD_REQUEST, TOO_LARGE) else error.code
 
 
 def _status(batches: Sequence[BatchOutcome]) -> int:
-    """Single records fail inside of an answer with status 200. A caller without rights is told so by the status."""
+    """Single records fail inside of an answer with status 200. A caller without rights gets the status."""
     for batch in batches:
         if not isinstance(batch.result, Appended):
             for error in batch.result:

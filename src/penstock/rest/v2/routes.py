@@ -1,221 +1,135 @@
-"""The table of version 2: its routes, and its part of the OpenAPI document."""
+"""The table of version 2's operations, and its routes."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from penstock.http.routes import Route
-from penstock.rest.answers import JSON, Handler, answering
-from penstock.rest.openapi import Described, Operation, Parameter
+from penstock.http.operations import JSON, HttpOperation, MediaTypes, Parameter, make_routes
+from penstock.http.routes import Endpoint, Route
+from penstock.rest.answers import answering
 from penstock.rest.proxy import Proxy
 from penstock.rest.v2 import bodies, consumers, produce, topics
 from penstock.rest.v2.media import EMBEDDED, KAFKA_V2, type_of
 
-_INSTANCE: Final = "/consumers/{group}/instances/{instance}"
-_GENERAL: Final = (KAFKA_V2, JSON)
-_FORMATS: Final = tuple(map(type_of, EMBEDDED))
-_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
-_READ: Final = (
-    Parameter("timeout", "How long to wait for records, in ms; at most 60,000.", _NUMBER),
-    Parameter("max_bytes", "The most bytes of keys and values in the answer.", _NUMBER),
-)
-
 Serve = Callable[[Proxy, Request], Awaitable[Response]]
 
+_INSTANCE: Final = "/consumers/{group}/instances/{instance}"
+_FORMATS: Final = tuple(map(type_of, EMBEDDED))
+_GENERAL: Final = MediaTypes((KAFKA_V2, JSON), (KAFKA_V2, JSON))
+_PRODUCED: Final = MediaTypes(_FORMATS, _GENERAL.answer)
+_READ: Final = MediaTypes(answer=_FORMATS)
+_NUMBER: Final = {"type": "integer", "minimum": 0, "maximum": 2**31 - 1}
+_PRODUCE_ERRORS: Final = (40401, 40402, 42201, 42202, 42203, 42205, 42206)
 
-class Row(NamedTuple):
-    method: str
-    path: str
-    serve: Serve
-    operation: Operation
-
-
-def _operation(name: str, words: str, *errors: int, answer: object = None, body: object = None) -> Operation:
-    """Without an answer: 204."""
-    status = 200 if answer is not None else 204
-    return Operation(name, words, body, answer, status, (), errors, _GENERAL, _GENERAL)
-
-
-_PRODUCE: Final = Operation(
-    "",
-    "",
-    bodies.ProduceBody,
-    bodies.ProduceResponse,
-    200,
-    (),
-    (40401, 40402, 42201, 42202, 42203, 42205, 42206),
-    _FORMATS,
-    _GENERAL,
-)
-
-METADATA: Final = (
-    Row(
-        "GET",
-        "/brokers",
-        topics.list_brokers,
-        _operation("listBrokers", "The ids of the brokers.", answer=bodies.BrokerList),
+OPERATIONS: Final[tuple[HttpOperation[Serve], ...]] = (
+    # metadata
+    HttpOperation(
+        "GET", "/brokers", "listBrokers", "The ids of the brokers.", topics.list_brokers, bodies.BrokerList,
+        media=_GENERAL,
     ),
-    Row("GET", "/topics", topics.list_topics, _operation("listTopics", "The names of the topics.", answer=list[str])),
-    Row(
-        "GET",
-        "/topics/{topic}",
-        topics.get_topic,
-        _operation("getTopic", "A topic with its settings and partitions.", 40401, answer=bodies.TopicMetadata),
+    HttpOperation(
+        "GET", "/topics", "listTopics", "The names of the topics.", topics.list_topics, list[str], media=_GENERAL
     ),
-    Row(
-        "GET",
-        "/topics/{topic}/partitions",
-        topics.list_partitions,
-        _operation("listPartitions", "A topic's partitions.", 40401, answer=list[bodies.PartitionMetadata]),
+    HttpOperation(
+        "GET", "/topics/{topic}", "getTopic", "A topic with its settings and partitions.", topics.get_topic,
+        bodies.TopicMetadata, errors=(40401,), media=_GENERAL,
     ),
-    Row(
-        "GET",
-        "/topics/{topic}/partitions/{partition}",
-        topics.get_partition,
-        _operation("getPartition", "One partition.", 40401, 40402, answer=bodies.PartitionMetadata),
+    HttpOperation(
+        "GET", "/topics/{topic}/partitions", "listPartitions", "A topic's partitions.", topics.list_partitions,
+        list[bodies.PartitionMetadata], errors=(40401,), media=_GENERAL,
     ),
-    Row(
-        "GET",
-        "/topics/{topic}/partitions/{partition}/offsets",
-        topics.get_offsets,
-        _operation("getOffsets", "Where a partition begins and ends.", 40401, 40402, answer=bodies.Offsets),
+    HttpOperation(
+        "GET", "/topics/{topic}/partitions/{partition}", "getPartition", "One partition.", topics.get_partition,
+        bodies.PartitionMetadata, errors=(40401, 40402), media=_GENERAL,
     ),
-)
-RECORDS: Final = (
-    Row(
-        "POST",
-        "/topics/{topic}",
-        produce.produce_to_topic,
-        _PRODUCE._replace(name="produceToTopic", words="Writes records: one batch for each partition."),
+    HttpOperation(
+        "GET", "/topics/{topic}/partitions/{partition}/offsets", "getOffsets", "Where a partition begins and ends.",
+        topics.get_offsets, bodies.Offsets, errors=(40401, 40402), media=_GENERAL,
     ),
-    Row(
-        "POST",
-        "/topics/{topic}/partitions/{partition}",
-        produce.produce_to_partition,
-        _PRODUCE._replace(name="produceToPartition", words="Writes records to one partition."),
+    # records
+    HttpOperation(
+        "POST", "/topics/{topic}", "produceToTopic", "Writes records: one batch for each partition.",
+        produce.produce_to_topic, bodies.ProduceResponse, bodies.ProduceBody, errors=_PRODUCE_ERRORS, media=_PRODUCED,
     ),
-)
-CONSUMERS: Final = (
-    Row(
-        "POST",
-        "/consumers/{group}",
-        consumers.create_instance,
-        _operation(
-            "createInstance",
-            "Makes a consumer instance.",
-            307,
-            40902,
-            42204,
-            body=bodies.CreateInstance,
-            answer=bodies.CreatedInstance,
-        )._replace(is_body_required=False),
+    HttpOperation(
+        "POST", "/topics/{topic}/partitions/{partition}", "produceToPartition", "Writes records to one partition.",
+        produce.produce_to_partition, bodies.ProduceResponse, bodies.ProduceBody, errors=_PRODUCE_ERRORS,
+        media=_PRODUCED,
     ),
-    Row(
-        "DELETE",
-        _INSTANCE,
-        consumers.delete_instance,
-        _operation("deleteInstance", "Leaves the group and forgets the instance.", 307, 40403),
+    # consumers
+    HttpOperation(
+        "POST", "/consumers/{group}", "createInstance", "Makes a consumer instance.", consumers.create_instance,
+        bodies.CreatedInstance, bodies.CreateInstance, errors=(307, 40902, 42204), media=_GENERAL,
+        is_body_required=False,
     ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/subscription",
-        consumers.subscribe,
-        _operation(
-            "subscribe", "Subscribes to topics, or to an expression.", 307, 40403, 40903, body=bodies.SubscribeRequest
+    HttpOperation(
+        "DELETE", _INSTANCE, "deleteInstance", "Leaves the group and forgets the instance.", consumers.delete_instance,
+        errors=(307, 40403), media=_GENERAL,
+    ),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/subscription", "subscribe", "Subscribes to topics, or to an expression.",
+        consumers.subscribe, body=bodies.SubscribeRequest, errors=(307, 40403, 40903), media=_GENERAL,
+    ),
+    HttpOperation(
+        "GET", f"{_INSTANCE}/subscription", "getSubscription", "What is subscribed to.", consumers.get_subscription,
+        bodies.SubscribedTopics, errors=(307, 40403), media=_GENERAL,
+    ),
+    HttpOperation(
+        "DELETE", f"{_INSTANCE}/subscription", "unsubscribe", "Subscribes to nothing.", consumers.unsubscribe,
+        errors=(307, 40403), media=_GENERAL,
+    ),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/assignments", "assign", "Reads these partitions, without the group.", consumers.assign,
+        body=bodies.PartitionList, errors=(307, 40403, 40903), media=_GENERAL,
+    ),
+    HttpOperation(
+        "GET", f"{_INSTANCE}/assignments", "getAssignments", "The partitions that are read.",
+        consumers.get_assignments, bodies.PartitionList, errors=(307, 40403), media=_GENERAL,
+    ),
+    HttpOperation(
+        "GET", f"{_INSTANCE}/records", "getRecords", "The next records.", consumers.get_records,
+        list[bodies.ConsumedRecord], errors=(307, 40403, 40601, 40903), media=_READ,
+        query=(
+            Parameter("timeout", "How long to wait for records, in ms; at most 60,000.", _NUMBER),
+            Parameter("max_bytes", "The most bytes of keys and values in the answer.", _NUMBER),
         ),
     ),
-    Row(
-        "GET",
-        f"{_INSTANCE}/subscription",
-        consumers.get_subscription,
-        _operation("getSubscription", "What is subscribed to.", 307, 40403, answer=bodies.SubscribedTopics),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/offsets", "commit", "Commits offsets of records that were read.",
+        consumers.commit_offsets, body=bodies.OffsetList, errors=(307, 40403), statuses=(200,), media=_GENERAL,
+        is_body_required=False,
     ),
-    Row(
-        "DELETE",
-        f"{_INSTANCE}/subscription",
-        consumers.unsubscribe,
-        _operation("unsubscribe", "Subscribes to nothing.", 307, 40403),
+    HttpOperation(
+        "GET", f"{_INSTANCE}/offsets", "getCommitted", "What the group has committed.", consumers.get_committed,
+        bodies.OffsetList, errors=(307, 40403), media=_GENERAL,
     ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/assignments",
-        consumers.assign,
-        _operation(
-            "assign", "Reads these partitions, without the group.", 307, 40403, 40903, body=bodies.PartitionList
-        ),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/positions", "seek", "Reads on from these offsets.", consumers.seek,
+        body=bodies.OffsetList, errors=(307, 40403, 40903), media=_GENERAL,
     ),
-    Row(
-        "GET",
-        f"{_INSTANCE}/assignments",
-        consumers.get_assignments,
-        _operation("getAssignments", "The partitions that are read.", 307, 40403, answer=bodies.PartitionList),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/positions/beginning", "seekToBeginning", "Reads on from the beginning.",
+        consumers.seek_to_beginning, body=bodies.PartitionList, errors=(307, 40403, 40903), media=_GENERAL,
     ),
-    Row(
-        "GET",
-        f"{_INSTANCE}/records",
-        consumers.get_records,
-        Operation(
-            "getRecords",
-            "The next records.",
-            None,
-            list[bodies.ConsumedRecord],
-            200,
-            _READ,
-            (307, 40403, 40601, 40903),
-            answer_types=_FORMATS,
-        ),
+    HttpOperation(
+        "POST", f"{_INSTANCE}/positions/end", "seekToEnd", "Reads on from the end.", consumers.seek_to_end,
+        body=bodies.PartitionList, errors=(307, 40403, 40903), media=_GENERAL,
     ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/offsets",
-        consumers.commit_offsets,
-        _operation("commit", "Commits offsets of records that were read.", 307, 40403, body=bodies.OffsetList)._replace(
-            status=200, is_body_required=False
-        ),
-    ),
-    Row(
-        "GET",
-        f"{_INSTANCE}/offsets",
-        consumers.get_committed,
-        _operation("getCommitted", "What the group has committed.", 307, 40403, answer=bodies.OffsetList),
-    ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/positions",
-        consumers.seek,
-        _operation("seek", "Reads on from these offsets.", 307, 40403, 40903, body=bodies.OffsetList),
-    ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/positions/beginning",
-        consumers.seek_to_beginning,
-        _operation("seekToBeginning", "Reads on from the beginning.", 307, 40403, 40903, body=bodies.PartitionList),
-    ),
-    Row(
-        "POST",
-        f"{_INSTANCE}/positions/end",
-        consumers.seek_to_end,
-        _operation("seekToEnd", "Reads on from the end.", 307, 40403, 40903, body=bodies.PartitionList),
-    ),
-)
-TABLE: Final = (*METADATA, *RECORDS, *CONSUMERS)
-DESCRIBED: Final = tuple(Described(each.method, each.path, each.operation) for each in TABLE)
+)  # fmt: skip
 
 
 def routes(proxy: Proxy) -> list[Route]:
-    return [Route(each.path, answering(_bound(proxy, each), KAFKA_V2), (each.method,)) for each in TABLE]
+    def bind(operation: HttpOperation[Serve]) -> Endpoint:
+        serve = partial(operation.handler, proxy)
 
+        async def here_or_elsewhere(request: Request) -> Response:
+            return consumers.elsewhere(proxy, request) or await serve(request)
 
-def _bound(proxy: Proxy, row: Row) -> Handler:
-    serve = row.serve
-    if not row.path.startswith(_INSTANCE):
-        return lambda request: serve(proxy, request)
+        return answering(here_or_elsewhere if operation.path.startswith(_INSTANCE) else serve, KAFKA_V2)
 
-    async def here_or_elsewhere(request: Request) -> Response:
-        return consumers.elsewhere(proxy, request) or await serve(proxy, request)
-
-    return here_or_elsewhere
+    return make_routes(OPERATIONS, bind)

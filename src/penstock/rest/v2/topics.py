@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from penstock.client.brokers import Brokers
-from penstock.client.fetching import EARLIEST, LATEST, offset_of
+from penstock.client.partition_fetch import EARLIEST, LATEST, offset_of
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,7 +35,7 @@ async def list_brokers(proxy: Proxy, request: Request) -> Response:
 
 
 async def list_topics(proxy: Proxy, request: Request) -> Response:
-    """Those that the caller may describe."""
+    """The topics that the caller may describe."""
     media_type = answer_type(request)
     brokers = await proxy.clients.of(request)
     metadata = await brokers.metadata(None)
@@ -81,7 +81,7 @@ async def get_offsets(proxy: Proxy, request: Request) -> Response:
 
 
 def partition_of(request: Request) -> int:
-    """Of the path. Raises RestError 40402, also for what is no number."""
+    """The partition of the path. Raises RestError 40402, also for a text that is no number."""
     text: str = request.path_params["partition"]
     number = int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else _MOST_PARTITION + 1
     if number > _MOST_PARTITION:

@@ -1,1 +1,1 @@
-"""v3 of the REST proxy: administration, and records that stream in while their answers stream out."""
+"""Version 3 of the REST API: administration, and streams of records with streams of answers."""

@@ -1,4 +1,4 @@
-"""What v3 is asked for: the bodies of requests, checked while they are decoded. Unknown fields are ignored."""
+"""The request bodies of v3, checked during their decoding. Unknown fields are ignored."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Raw, Struct, field
+
+from penstock.rest.number_texts import NumberText
 
 _Int16 = Annotated[int, Meta(ge=-(2**15), le=2**15 - 1)]
 _Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
@@ -70,19 +72,21 @@ class NewHeader(Struct):
 
 
 class NewData(Struct):
-    """A key or a value. `data` stays as it came: JSON is passed on without its white space, and numbers as written."""
+    """A key or a value. `data` does not change: JSON is passed on without its white space, with its numbers as
+    written.
+    """
 
     type: Literal["BINARY", "JSON", "STRING", "AVRO", "JSONSCHEMA", "PROTOBUF"] | None = None
     subject: str | None = None
     subject_name_strategy: Literal["TOPIC_NAME", "RECORD_NAME", "TOPIC_RECORD_NAME"] | None = None
-    schema_id: _Int32 | None = None
-    schema_version: _Int32 | None = None
+    schema_id: _Int32 | NumberText | None = None
+    schema_version: _Int32 | NumberText | None = None
     schema: str | None = None
     data: Raw = field(default_factory=lambda: Raw(b"null"))
 
 
 class NewRecordBody(Struct):
-    partition_id: _Int32 | None = None
+    partition_id: _Int32 | NumberText | None = None
     headers: list[NewHeader] | None = None
     key: NewData | None = None
     value: NewData | None = None
@@ -90,7 +94,7 @@ class NewRecordBody(Struct):
 
 
 class BatchEntry(NewRecordBody):
-    id: Any = None  # a text; what else it may be is refused by name
+    id: Any = None  # a text; the error names other types
 
 
 class Batch(Struct):

@@ -1,4 +1,4 @@
-"""What a handler of v3 is given: the caller's brokers, the cluster that the path names, and the request's values."""
+"""The arguments of a v3 handler: the caller's brokers, the cluster of the path, and the request's values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.client.brokers import Brokers
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.metadata import MetadataResponseTopic
 from penstock.rest.errors import INVALID_PAYLOAD, RestError
-from penstock.rest.v3.places import Place
+from penstock.rest.v3.resource_urls import ResourceUrl
 
 Body = TypeVar("Body")
 
@@ -25,13 +25,13 @@ _MAX_INT32 = 2**31 - 1
 class Call:
     brokers: Brokers
     cluster_id: str
-    cluster: Place
+    cluster: ResourceUrl
     path: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes = b""
 
     def number(self, name: str) -> int:
-        """An id of the path. What is no id names nothing that exists."""
+        """An id in the path. A text that is no id names nothing that exists."""
         text = self.path[name]
         if not _NUMBER.fullmatch(text) or int(text) > _MAX_INT32:
             raise not_found(f"{name} {text} cannot be found.")
@@ -41,7 +41,7 @@ class Call:
         return read_body(self.body, kind)
 
     @property
-    def topic(self) -> Place:
+    def topic(self) -> ResourceUrl:
         return self.cluster.under("topics", "topic", self.path["topic_name"])
 
     async def all_topics(self) -> dict[str, MetadataResponseTopic]:
@@ -51,7 +51,7 @@ class Call:
         return {name: found[name] for name in sorted(found)}
 
     async def one_topic(self, *, with_rights: bool = False) -> MetadataResponseTopic:
-        """The topic of the path. Raises ApiError where it does not exist, or is not for the caller."""
+        """The topic of the path. Raises ApiError where it does not exist, or the caller may not see it."""
         answer = await self.brokers.metadata([self.path["topic_name"]], with_rights=with_rights)
         topic = next(iter(answer.topics), None)
         check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic is None else topic.error_code)
@@ -60,10 +60,10 @@ class Call:
 
 
 class Done(NamedTuple):
-    """What a handler returns that has more to say than a body."""
+    """A handler's result with more than a body."""
 
     body: Any = None
-    status: int | None = None  # instead of the operation's own
+    status: int | None = None  # replaces the operation's own
     location: str | None = None
 
 
@@ -72,7 +72,7 @@ def not_found(text: str) -> RestError:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raises ApiError for what a broker refuses. A code that is newer than this program is the broker's own mistake."""
+    """Raises ApiError for a broker's refusal. A code that is newer than this program is the broker's own mistake."""
     if code != ErrorCode.NONE:
         try:
             known = ErrorCode(code)
@@ -82,7 +82,7 @@ def check(code: int, message: str | None = None) -> None:
 
 
 def check_text(text: bytes) -> None:
-    """msgspec passes over texts that it need not decode, and `Raw` keeps them. Raises RestError."""
+    """msgspec does not check texts that it need not decode, and `Raw` keeps them. Raises RestError."""
     if not text.isascii():
         try:
             text.decode()
@@ -96,7 +96,7 @@ def read_body(body: bytes, kind: type[Body]) -> Body:
         raise RestError(INVALID_PAYLOAD, "Payload error. Request body is empty. Data is required.")
     check_text(body)
     try:
-        return msgspec.json.decode(body, type=kind)
+        return msgspec.json.decode(body, type=kind, strict=False)  # numbers may be texts, as in Confluent's proxy
     except msgspec.DecodeError as error:  # ValidationError is one
         raise RestError(400, f"Bad Request: {error}") from None
     except RecursionError:

@@ -1,7 +1,8 @@
-"""How much one caller may ask for: requests, records and bytes each second. Off unless the settings say otherwise.
+"""The rates of one caller: requests, records and bytes each second. Off unless the settings set them.
 
-A caller is a principal, or an address where nobody logs in. A bucket of one second's worth is filled at the rate that
-is allowed; whoever finds it overdrawn is told to come later (429, 42901). The callers that are remembered are bounded.
+A caller is a principal, or an address where no caller logs in. A bucket of one second's worth fills at the allowed
+rate; a caller that finds its bucket overdrawn gets an error to try later (429, 42901). The number of remembered callers
+is bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def caller_of(request: Request) -> str:
 
 
 class _Limit:
-    """Of one thing that is counted; 0 is no limit."""
+    """The limit of one counted value; 0 is no limit."""
 
     def __init__(self, per_second: int, name: str) -> None:
         self._per_second = per_second
@@ -34,11 +35,11 @@ class _Limit:
         self._buckets: Sensors[str, TokenBucket] = Sensors()
 
     def spend(self, caller: str, count: int, now_ms: int) -> None:
-        """A request that is larger than the bucket passes as a whole, and those behind it wait. Raises RestError."""
+        """A request that is larger than the bucket passes as a whole, and later requests wait. Raises RestError."""
         self._spend(caller, count, now_ms, may_refuse=True)
 
     def add(self, caller: str, count: int, now_ms: int) -> None:
-        """What was let in has turned out to be larger: those behind it wait longer."""
+        """An admitted request has turned out to be larger: later requests wait longer."""
         self._spend(caller, count, now_ms, may_refuse=False)
 
     def _spend(self, caller: str, count: int, now_ms: int, *, may_refuse: bool) -> None:
@@ -78,5 +79,5 @@ class Rates:
         self._bytes.spend(caller, size, now_ms)
 
     def add_bytes(self, caller: str, count: int) -> None:
-        """Of a record that is larger than its JSON, which `spend_record` has counted."""
+        """Adds the excess of a record that is larger than its JSON, which `spend_record` has counted."""
         self._bytes.add(caller, count, self._clock.monotonic_ms())

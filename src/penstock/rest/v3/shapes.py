@@ -1,4 +1,4 @@
-"""What v3 answers. The OpenAPI document is written from these classes, so a field that is answered is documented."""
+"""The answers of v3. The OpenAPI document is made from these classes, so every field of an answer is documented."""
 
 from __future__ import annotations
 
@@ -32,11 +32,6 @@ class Listing(Struct, Generic[Row], kw_only=True):
     kind: str
     metadata: ListMetadata
     data: list[Row]
-
-
-class Error(Struct):
-    error_code: int
-    message: str
 
 
 # ------------------------------------------------------------------------------------------------ clusters, brokers
@@ -310,7 +305,7 @@ class ProducedData(Struct, omit_defaults=True):
 
 
 class Produced(Struct, kw_only=True):
-    """A record that was written, or why not: then with `error_code` and `message` alone."""
+    """A written record, or its error: then with `error_code` and `message` alone."""
 
     error_code: int
     message: str | UnsetType = UNSET

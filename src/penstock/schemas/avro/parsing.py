@@ -31,7 +31,7 @@ from penstock.schemas.avro.model import (
     Union,
     union_key,
 )
-from penstock.schemas.avro.printing import print_schema
+from penstock.schemas.avro.printer import print_schema
 from penstock.schemas.json_text import Json, write_json
 from penstock.schemas.schema import InvalidSchemaError
 

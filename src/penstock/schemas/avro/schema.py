@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from penstock.schemas.avro.checking import differences
+from penstock.schemas.avro.compatibility import differences
 from penstock.schemas.avro.defaults import DefaultCheck
 from penstock.schemas.avro.model import AvroType, Record
-from penstock.schemas.avro.normalizing import Normalizer
+from penstock.schemas.avro.normal_form import Normalizer
 from penstock.schemas.avro.parsing import AvroParser
-from penstock.schemas.avro.printing import print_schema
-from penstock.schemas.avro.tagging import entities
+from penstock.schemas.avro.printer import print_schema
+from penstock.schemas.avro.tags import entities
 from penstock.schemas.json_text import Json, read_json, write_json
 from penstock.schemas.limits import Limits, bounded
 from penstock.schemas.schema import (
@@ -24,7 +24,7 @@ from penstock.schemas.schema import (
     SchemaTags,
     SchemaType,
 )
-from penstock.schemas.tagging import retag, tags_of
+from penstock.schemas.tags import retag, tags_of
 
 
 def parse_avro(

@@ -1,1 +1,1 @@
-"""JSON Schema, drafts 4 to 2020-12: read, resolved and compared. Nothing is ever fetched."""
+"""JSON Schema, drafts 4 to 2020-12: reads, resolves and compares schemas. Never fetches a schema over the network."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from penstock.schemas.json_schema.content import Comparer, below, compare_open_parts, compare_removed, is_covered
 from penstock.schemas.json_schema.differences import Found
 from penstock.schemas.json_schema.drafts import Draft
-from penstock.schemas.json_schema.model import Node, Plain
+from penstock.schemas.json_schema.model import Plain, SchemaNode
 from penstock.schemas.json_schema.scalars import compare_bound
 from penstock.schemas.json_text import Json
 
@@ -33,7 +33,7 @@ class _Array:
         rest = keywords.get(self.rest_keyword, True)
         self.rest = node.inner(rest if isinstance(rest, dict | bool) else True)
         contains = keywords.get("contains")
-        self.contains: Node | None = node.inner(contains) if isinstance(contains, dict | bool) else None
+        self.contains: SchemaNode | None = node.inner(contains) if isinstance(contains, dict | bool) else None
 
     def contained(self) -> Mapping[str, Json]:
         """How many items have to match; where nothing is said, one."""

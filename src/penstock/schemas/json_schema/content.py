@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from penstock.schemas.json_schema.differences import Found
-from penstock.schemas.json_schema.model import Node, Path
+from penstock.schemas.json_schema.model import Path, SchemaNode
 
 
 class Comparer(Protocol):
     """What the parts of schemas are compared with: it pays for the work and remembers what was found."""
 
-    def compare(self, old: Node, new: Node) -> Sequence[Found]:
+    def compare(self, old: SchemaNode, new: SchemaNode) -> Sequence[Found]:
         """The differences, with paths below the new schema."""
         ...
 
@@ -27,7 +27,7 @@ def below(path: Path, found: Sequence[Found]) -> Iterator[Found]:
         yield kind, (*path, *inner)
 
 
-def compare_open_parts(old: Node, new: Node, path: Path, kind: str, comparer: Comparer) -> Iterator[Found]:
+def compare_open_parts(old: SchemaNode, new: SchemaNode, path: Path, kind: str, comparer: Comparer) -> Iterator[Found]:
     """`additionalProperties` and the like: what may be there beside the parts that are listed."""
     if old.is_false or is_covered([old], new, comparer):
         return
@@ -39,7 +39,9 @@ def compare_open_parts(old: Node, new: Node, path: Path, kind: str, comparer: Co
         yield from below(path, comparer.compare(old, new))
 
 
-def compare_removed(old: Node, cover: Sequence[Node], path: Path, kind: str, comparer: Comparer) -> Iterator[Found]:
+def compare_removed(
+    old: SchemaNode, cover: Sequence[SchemaNode], path: Path, kind: str, comparer: Comparer
+) -> Iterator[Found]:
     """A part of the old schema that the new one does not list; `cover` is what the new one says of it otherwise."""
     for each in cover:
         if each.is_false:
@@ -49,6 +51,6 @@ def compare_removed(old: Node, cover: Sequence[Node], path: Path, kind: str, com
             yield f"{kind}_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path
 
 
-def is_covered(cover: Sequence[Node], new: Node, comparer: Comparer) -> bool:
+def is_covered(cover: Sequence[SchemaNode], new: SchemaNode, comparer: Comparer) -> bool:
     """Whether what the old schema says of a part that it does not list is enough for the new one."""
     return any(not comparer.compare(each, new) for each in cover)

@@ -23,7 +23,7 @@ Schema: TypeAlias = "dict[str, Json] | bool"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Node:
+class SchemaNode:
     """A schema at one place. The same place is always the same node, so nodes are compared as objects."""
 
     schema: Schema
@@ -37,7 +37,7 @@ class Node:
     def demands(self) -> list[Demand]:
         return self.model.demands(self)
 
-    def inner(self, schema: Json) -> Node:
+    def inner(self, schema: Json) -> SchemaNode:
         """The node of a schema inside this one."""
         return self.model.node(schema)
 
@@ -49,7 +49,7 @@ class Plain:
     path: Path
     type: str | None
     keywords: Mapping[str, Json]
-    node: Node
+    node: SchemaNode
 
     def applies_to(self, *types: str) -> bool:
         return self.type is None or self.type in types
@@ -60,7 +60,7 @@ class Choice:
     """One of the branches has to fit; with `exactly_one`, no other may."""
 
     path: Path
-    branches: Sequence[Node]
+    branches: Sequence[SchemaNode]
     exactly_one: bool = False
     # A list of types rather than a list of schemas.
     of_types: bool = False
@@ -76,15 +76,15 @@ class Values:
 @dataclass(frozen=True, slots=True)
 class Negation:
     path: Path
-    node: Node
+    node: SchemaNode
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
     path: Path
-    test: Node
-    then: Node
-    otherwise: Node
+    test: SchemaNode
+    then: SchemaNode
+    otherwise: SchemaNode
 
 
 Demand: TypeAlias = "Plain | Choice | Values | Negation | Condition"
@@ -122,10 +122,10 @@ class Model:
         self._budget = Budget(limits)
         # Where schemas that are references alone lead in the end.
         self._targets: dict[int, Schema] = {}
-        self._nodes: dict[tuple[int, str], Node] = {}
+        self._nodes: dict[tuple[int, str], SchemaNode] = {}
         self._demands: dict[int, list[Demand]] = {}
 
-    def node(self, schema: Json) -> Node:
+    def node(self, schema: Json) -> SchemaNode:
         if not isinstance(schema, dict | bool):
             # A keyword that the draft does not know, so that its metaschema lets anything pass.
             raise InvalidSchemaError(f"A schema is an object, or true or false, not {write_json(schema)[:200]}")
@@ -133,7 +133,7 @@ class Model:
         key = (id(schema), "")
         if key not in self._nodes:
             draft = Draft.DRAFT_7 if isinstance(schema, bool) else self.documents.scope(schema).draft
-            self._nodes[key] = Node(schema, draft, self)
+            self._nodes[key] = SchemaNode(schema, draft, self)
         return self._nodes[key]
 
     def _followed(self, schema: Schema) -> Schema:
@@ -151,24 +151,24 @@ class Model:
         self._targets |= dict.fromkeys(passed, target)
         return target
 
-    def _typed(self, node: Node, kind: str) -> Node:
+    def _typed(self, node: SchemaNode, kind: str) -> SchemaNode:
         """The part of a schema that is about one of its types."""
         key = (id(node.schema), kind)
         if key not in self._nodes:
             assert isinstance(node.schema, dict)
             inner = {name: value for name, value in node.schema.items() if name not in _NOT_PLAIN}
-            self._nodes[key] = Node(inner | {"type": kind}, node.draft, self)
+            self._nodes[key] = SchemaNode(inner | {"type": kind}, node.draft, self)
         return self._nodes[key]
 
-    def demands(self, node: Node) -> list[Demand]:
+    def demands(self, node: SchemaNode) -> list[Demand]:
         """All demands of a schema, of its `allOf` and of what it refers to; none: anything fits."""
         if id(node) not in self._demands:
             self._demands[id(node)] = self._collect(node)
         return self._demands[id(node)]
 
-    def _collect(self, start: Node) -> list[Demand]:
+    def _collect(self, start: SchemaNode) -> list[Demand]:
         found: list[Demand] = []
-        waiting: deque[tuple[Node, Path]] = deque([(start, ())])
+        waiting: deque[tuple[SchemaNode, Path]] = deque([(start, ())])
         seen: set[int] = set()
         while waiting:
             self._budget.spend()
@@ -190,7 +190,7 @@ class Model:
                 waiting += [(self.node(part), (*path, "allOf", str(index))) for index, part in enumerate(parts)]
         return found
 
-    def _own(self, node: Node, path: Path) -> list[Demand]:
+    def _own(self, node: SchemaNode, path: Path) -> list[Demand]:
         schema = node.schema
         assert isinstance(schema, dict)
         found: list[Demand] = []

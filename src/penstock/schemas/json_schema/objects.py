@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from penstock.schemas.json_schema.content import Comparer, below, compare_open_parts, compare_removed, is_covered
 from penstock.schemas.json_schema.differences import Found
-from penstock.schemas.json_schema.model import Node, Plain
+from penstock.schemas.json_schema.model import Plain, SchemaNode
 from penstock.schemas.json_schema.scalars import compare_bound
 from penstock.schemas.json_text import Json
 
@@ -29,11 +29,11 @@ class _Object:
         self.rest = plain.node.inner(keywords.get(self.rest_keyword, True))
         self.names = plain.node.inner(keywords.get("propertyNames", True))
 
-    def _nodes(self, keyword: str) -> dict[str, Node]:
+    def _nodes(self, keyword: str) -> dict[str, SchemaNode]:
         schemas = self.keywords.get(keyword)
         return {name: self._node.inner(each) for name, each in schemas.items()} if isinstance(schemas, dict) else {}
 
-    def cover(self, name: str, comparer: Comparer) -> list[Node]:
+    def cover(self, name: str, comparer: Comparer) -> list[SchemaNode]:
         """What holds for a property that is not listed."""
         return [node for pattern, node in self.patterns.items() if comparer.matches(pattern, name)] or [self.rest]
 
@@ -53,7 +53,7 @@ class _Object:
                 found |= {(isinstance(value, list), name): (keyword, value) for name, value in each.items()}
         return found
 
-    def inner(self, schema: Json) -> Node:
+    def inner(self, schema: Json) -> SchemaNode:
         return self._node.inner(schema)
 
 
@@ -85,7 +85,7 @@ def _compare_properties(old: _Object, new: _Object, comparer: Comparer) -> Itera
             yield from _compare_added(old, new, name, node, comparer)
 
 
-def _compare_added(old: _Object, new: _Object, name: str, node: Node, comparer: Comparer) -> Iterator[Found]:
+def _compare_added(old: _Object, new: _Object, name: str, node: SchemaNode, comparer: Comparer) -> Iterator[Found]:
     path = ("properties", name)
     cover = old.cover(name, comparer)
     is_required = name in new.required and name not in old.required and not new.has_default(name)

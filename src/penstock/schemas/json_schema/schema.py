@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from penstock.schemas.json_schema.comparing import Comparison
+from penstock.schemas.json_schema.comparison import Comparison
 from penstock.schemas.json_schema.differences import describe
 from penstock.schemas.json_schema.documents import Documents
 from penstock.schemas.json_schema.drafts import draft_of, subschemas
 from penstock.schemas.json_schema.effort import Effort, measure
-from penstock.schemas.json_schema.model import Model, Node
-from penstock.schemas.json_schema.tagging import entities
+from penstock.schemas.json_schema.model import Model, SchemaNode
+from penstock.schemas.json_schema.tags import entities
 from penstock.schemas.json_schema.validators import check_against_metaschema, check_expression, check_form, has_counts
 from penstock.schemas.json_text import Json, read_json, write_json
 from penstock.schemas.limits import Limits, bounded
@@ -26,7 +26,7 @@ from penstock.schemas.schema import (
     SchemaTags,
     SchemaType,
 )
-from penstock.schemas.tagging import retag, tags_of
+from penstock.schemas.tags import retag, tags_of
 
 
 def parse_json_schema(
@@ -98,7 +98,7 @@ class JsonSchema:
         return title if isinstance(title, str) else None
 
     @property
-    def root(self) -> Node:
+    def root(self) -> SchemaNode:
         return self._model.node(self.document)
 
     @bounded

@@ -1,1 +1,1 @@
-"""Protobuf: .proto files read, printed, linked and compared. Needs no compiler, and no files."""
+"""Protobuf: reads, prints, links and compares .proto files. Needs neither a compiler nor files on disk."""

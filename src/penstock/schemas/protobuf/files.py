@@ -14,22 +14,29 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from google.protobuf.message import DecodeError
 
 from penstock.schemas.limits import Limits
-from penstock.schemas.protobuf.checking import check_file
-from penstock.schemas.protobuf.describing import FileDescriptor, describe
+from penstock.schemas.protobuf.custom_options import Interpreter
 from penstock.schemas.protobuf.elements import ProtoFile
-from penstock.schemas.protobuf.interpreting import Interpreter
+from penstock.schemas.protobuf.file_rules import check_file
+from penstock.schemas.protobuf.from_descriptor import undescribe
+from penstock.schemas.protobuf.grammar import read_proto
 from penstock.schemas.protobuf.names import Symbols
-from penstock.schemas.protobuf.printing import print_proto
-from penstock.schemas.protobuf.reading import read_proto
-from penstock.schemas.protobuf.undescribing import undescribe
+from penstock.schemas.protobuf.printer import print_proto
+from penstock.schemas.protobuf.to_descriptor import FileDescriptor, describe
 from penstock.schemas.schema import InvalidSchemaError, ResolvedReference
 
 _BUNDLED = (
     "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
     "wrappers",
 )  # fmt: skip
-_GOOGLE = {f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2" for name in _BUNDLED}
-# What Confluent's clients define, in our words: metadata of fields and the like, and decimal numbers.
+# Dates, money, places and the like, which Confluent's registry knows, too: from googleapis-common-protos.
+_COMMON = (
+    "calendar_period", "color", "date", "datetime", "dayofweek", "decimal", "expr", "fraction", "interval", "latlng",
+    "localized_text", "money", "month", "phone_number", "postal_address", "quaternion", "timeofday",
+)  # fmt: skip
+_GOOGLE = {f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2" for name in _BUNDLED} | {
+    f"google/type/{name}.proto": f"google.type.{name}_pb2" for name in _COMMON
+}
+# What Confluent's clients define, in our words: metadata of fields and the like, decimal numbers, values of any type.
 CONFLUENT = {
     "confluent/meta.proto": """
         syntax = "proto3";
@@ -49,6 +56,11 @@ CONFLUENT = {
         syntax = "proto3";
         package confluent.type;
         message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+    """,
+    "confluent/type/variant.proto": """
+        syntax = "proto3";
+        package confluent.type;
+        message Variant { bytes metadata = 1; bytes value = 2; }
     """,
 }
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
@@ -77,6 +89,18 @@ def _decoded(text: str) -> FileDescriptor:
     except (binascii.Error, DecodeError, ValueError):
         raise InvalidSchemaError("Neither a .proto file nor a FileDescriptorProto in base64") from None
     _check_texts(descriptor)
+    return descriptor
+
+
+def _installed(name: str) -> FileDescriptor:
+    try:
+        module = import_module(_GOOGLE[name])
+    except ModuleNotFoundError:  # the extras for Spark do without
+        raise InvalidSchemaError(
+            f'"{name}" is imported: googleapis-common-protos has it, and is not installed'
+        ) from None
+    descriptor = descriptor_pb2.FileDescriptorProto()
+    module.DESCRIPTOR.CopyToProto(descriptor)
     return descriptor
 
 
@@ -175,9 +199,7 @@ class _Linker:
             reference = self._resolved[name]
             return read_source(reference.text, self._limits), (reference.subject, reference.version)
         if name in _GOOGLE:
-            descriptor = descriptor_pb2.FileDescriptorProto()
-            import_module(_GOOGLE[name]).DESCRIPTOR.CopyToProto(descriptor)
-            return undescribe(descriptor), None
+            return undescribe(_installed(name)), None
         if name in CONFLUENT:
             return read_proto(CONFLUENT[name], self._limits), None
         raise InvalidSchemaError(f'"{name[:200]}" is imported, but it is not among the references of the schema')

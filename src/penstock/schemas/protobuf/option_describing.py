@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from penstock.schemas.protobuf.elements import Aggregate, ListValue, Literal, Option, OptionValue, Symbol
-from penstock.schemas.protobuf.printing import print_option_value
+from penstock.schemas.protobuf.printer import print_option_value
 
 _PART = re.compile(r"\(([^)]*)\)|([^.()]+)")
 

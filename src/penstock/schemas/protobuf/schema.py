@@ -10,13 +10,13 @@ from functools import cached_property
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from penstock.schemas.limits import Limits, bounded
-from penstock.schemas.protobuf.comparing import differences
+from penstock.schemas.protobuf.comparison import differences
 from penstock.schemas.protobuf.elements import ProtoFile
 from penstock.schemas.protobuf.extensions import without_extensions
 from penstock.schemas.protobuf.files import Linked, read_and_link, serialized
-from penstock.schemas.protobuf.normalizing import normalize
-from penstock.schemas.protobuf.printing import print_proto
-from penstock.schemas.protobuf.tagging import entities
+from penstock.schemas.protobuf.normal_form import normalize
+from penstock.schemas.protobuf.printer import print_proto
+from penstock.schemas.protobuf.tags import entities
 from penstock.schemas.schema import (
     Difference,
     ParsedSchema,
@@ -26,7 +26,7 @@ from penstock.schemas.schema import (
     SchemaTags,
     SchemaType,
 )
-from penstock.schemas.tagging import retag, tags_of
+from penstock.schemas.tags import retag, tags_of
 
 
 def parse_protobuf(

@@ -1,1 +1,1 @@
-"""Access control lists: their words, how they decide, and how they are searched."""
+"""Access control lists: their types, their decisions, and the search among them."""

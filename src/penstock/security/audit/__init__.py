@@ -1,1 +1,1 @@
-"""The audit trail: what is worth keeping, how an event is written down, and how a trail is read and checked."""
+"""The audit trail: selects events, encodes them, reads and verifies a trail."""

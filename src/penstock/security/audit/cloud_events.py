@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
-from penstock.security.audit.events import AuditEvent, Detail, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind, Detail
 from penstock.security.audit.redaction import show_detail
 
 TYPE_PREFIX: Final = "io.penstock.audit."
@@ -149,7 +149,7 @@ def decode(line: bytes, previous_chain: str | None = None) -> Kept:
         raise ValueError("not a CloudEvents 1.0 object")
     try:
         data = fields["data"]
-        kind = Kind(fields["type"].removeprefix(TYPE_PREFIX))
+        kind = AuditKind(fields["type"].removeprefix(TYPE_PREFIX))
         event = AuditEvent(
             kind,
             data["methodName"],

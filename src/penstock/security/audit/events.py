@@ -23,7 +23,7 @@ Detail = str | int | bool | None
 CLAIMED: Final = "claimed"
 
 
-class Kind(enum.StrEnum):
+class AuditKind(enum.StrEnum):
     """What an event is about. `penstock.audit.kinds` chooses among these."""
 
     LOGIN = "login"  # somebody proved who they are, or failed to; also the end of a session by the broker
@@ -36,7 +36,7 @@ class Kind(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditEvent:
-    kind: Kind
+    kind: AuditKind
     # The name of the API, `CreateAcls`, or another word for what happened: `SaslAuthenticate`, `TlsHandshake`.
     what: str
     is_allowed: bool  # for a login: whether it succeeded; for a change: whether it was made
@@ -53,7 +53,7 @@ class AuditEvent:
 
 class Auditor(Protocol):
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[AuditKind]:
         """The kinds that are kept; events of others are dropped without a trace."""
         ...
 
@@ -68,7 +68,7 @@ class Auditor(Protocol):
 class NoAudit:
     """The auditor of a broker that keeps no trail."""
 
-    kinds: Final[frozenset[Kind]] = frozenset()
+    kinds: Final[frozenset[AuditKind]] = frozenset()
     refuses: Final = False
 
     def record(self, event: AuditEvent) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.security.audit.events import CLAIMED, AuditEvent, Detail, Kind
+from penstock.security.audit.events import CLAIMED, AuditEvent, AuditKind, Detail
 
 SASL = "SaslAuthenticate"
 TLS = "TlsHandshake"
@@ -14,7 +14,13 @@ def login_succeeded(what: str, mechanism: str, principal: str, address: str, *, 
     """`is_again` is a client that proves anew who it is (KIP-368)."""
     details = {"again": True} if is_again else {}
     return AuditEvent(
-        Kind.LOGIN, what, is_allowed=True, principal=principal, address=address, operation=mechanism, details=details
+        AuditKind.LOGIN,
+        what,
+        is_allowed=True,
+        principal=principal,
+        address=address,
+        operation=mechanism,
+        details=details,
     )
 
 
@@ -26,7 +32,9 @@ def login_refused(
     is attacked, perhaps. It stands in the details, where nobody takes it for somebody who was here.
     """
     details: dict[str, Detail] = {CLAIMED: show_claimed(claimed)} if claimed else {}
-    return AuditEvent(Kind.LOGIN, what, False, principal, address, operation=mechanism, rule=reason, details=details)
+    return AuditEvent(
+        AuditKind.LOGIN, what, False, principal, address, operation=mechanism, rule=reason, details=details
+    )
 
 
 def show_claimed(name: str) -> str:

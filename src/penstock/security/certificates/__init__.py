@@ -1,1 +1,1 @@
-"""A private authority and what it signs, so that nobody has to make certificates by hand. Uses cryptography."""
+"""A private certificate authority, so that users need not make certificates by hand. Uses cryptography."""

@@ -26,7 +26,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from penstock.security.certificates.signing import (
+from penstock.security.certificates.authority import (
     LEAF_LIFE,
     Authority,
     BadRequestError,

@@ -1,1 +1,1 @@
-"""Policies: what is allowed and denied on topics that bear a tag."""
+"""Policies: they allow and deny operations on topics that bear a tag."""

@@ -1,1 +1,1 @@
-"""Quotas of clients as pure arithmetic: rates over windows, token buckets, and which quota holds for whom."""
+"""Client quotas as pure arithmetic: rates over windows, token buckets, and the choice of the quota for a client."""

@@ -1,1 +1,1 @@
-"""SASL: both sides of every mechanism, as exchanges of tokens without any I/O."""
+"""SASL: both sides of every mechanism, as exchanges of tokens without I/O."""

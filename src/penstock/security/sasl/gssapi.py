@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.core.config.types import ConfigError
+from penstock.core.extras import explained
 from penstock.security.sasl.exchange import GSSAPI, ClientExchange, Login, LoginError, Step
 from penstock.security.sasl.kerberos_names import KerberosNames, NoRuleError
 
@@ -36,8 +37,10 @@ def load_gssapi() -> Any:
     """Raises ConfigError where the library is not installed."""
     try:
         import gssapi
+    except ModuleNotFoundError as error:
+        raise ConfigError(str(explained(error, "the mechanism GSSAPI"))) from None
     except ImportError as error:
-        raise ConfigError(f"GSSAPI needs the extra penstock[gssapi], and Kerberos' libraries: {error}") from None
+        raise ConfigError(f"GSSAPI needs Kerberos' libraries: {error}") from None
     return gssapi
 
 
@@ -67,7 +70,7 @@ class GssapiServer:
 
 class GssapiServerExchange:
     __slots__ = ("_context", "_errors", "_names", "_open", "_state", "login")
-    claimed = ""  # a ticket names nobody before it is opened
+    claimed = ""  # a ticket shows no name before it is opened
 
     def __init__(self, gssapi: Any, open_context: Callable[[], Any], names: KerberosNames) -> None:
         self._open = open_context

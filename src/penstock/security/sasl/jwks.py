@@ -1,8 +1,8 @@
 """The keys of an issuer (JWKS), read from a file or over HTTPS, and kept.
 
 Rules:
-- Without keys nobody is believed. A key set that cannot be read again stays in use for a day, so that an issuer that is
-  away for an hour locks nobody out; then it is forgotten.
+- Without keys no token is accepted. A key set that cannot be read again stays in use for a day, so that an issuer that
+  is away for an hour locks no user out; then it is forgotten.
 - A token with an unknown key id has the set read again, at most once a minute whatever the id: keys are rotated, and
   anybody can make up ids. So no id has to be remembered.
 - What is read is bounded (see `asking_issuers`).

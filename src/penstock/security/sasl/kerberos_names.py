@@ -30,7 +30,7 @@ class NoRuleError(Exception):
     """No rule makes a user's name of the principal."""
 
 
-class Rule(NamedTuple):
+class PrincipalToLocalRule(NamedTuple):
     component_count: int
     format: str
     match: re.Pattern[str] | None
@@ -74,13 +74,13 @@ class KerberosNames:
             return name
         raise NoRuleError("no rule applies to the principal")
 
-    def _apply(self, rule: Rule | None, realm: str, components: tuple[str, ...]) -> str | None:
+    def _apply(self, rule: PrincipalToLocalRule | None, realm: str, components: tuple[str, ...]) -> str | None:
         if rule is None:
             return components[0] if realm == self._default_realm else None
         return rule.apply(realm, components)
 
 
-def _parse(text: str) -> Rule:
+def _parse(text: str) -> PrincipalToLocalRule:
     found = _RULE.fullmatch(text)
     if found is None:
         raise ConfigError.of_value(RULES_KEY, text, "Expected DEFAULT or RULE:[n:format](expression)s/from/to/g/L")
@@ -96,6 +96,6 @@ def _parse(text: str) -> Rule:
     if replaced is not None and highest > replaced.groups:
         raise ConfigError.of_value(RULES_KEY, text, f"the expression has no group ${highest}")
     replacement = _NUMBERED.sub(r"\\g<\1>", (found["to"] or "").replace("\\", "\\\\"))
-    return Rule(
+    return PrincipalToLocalRule(
         int(found["count"]), found["format"], match, replaced, replacement, found["all"] is not None, found["case"]
     )

@@ -1,1 +1,1 @@
-"""TLS from Kafka's settings: stores to contexts, certificates to principals. No sockets."""
+"""TLS from Kafka's settings: makes contexts from stores, and principals from certificates. No sockets."""

@@ -21,9 +21,9 @@ from typing import NamedTuple
 from penstock.core.config.types import ConfigError
 from penstock.security.tls.ciphers import choose_suites
 from penstock.security.tls.der import CertificateFacts, DerError, read_certificate
-from penstock.security.tls.principal_rules import BadRuleError, Rule, parse_rules
+from penstock.security.tls.principal_rules import BadRuleError, PrincipalMappingRule, parse_rules
 from penstock.security.tls.revocation import CertificateId, read_revoked
-from penstock.security.tls.settings import CRL_LOCATION, Store, TlsSettings
+from penstock.security.tls.settings import CRL_LOCATION, CertificateStore, TlsSettings
 from penstock.security.tls.stores import KeyMaterial, load_key_material, load_trusted, read_file
 
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -35,7 +35,7 @@ class ServerTls(NamedTuple):
     """What one listener needs for its handshakes."""
 
     context: ssl.SSLContext
-    rules: tuple[Rule, ...]
+    rules: tuple[PrincipalMappingRule, ...]
     certificate: CertificateFacts
     revoked: frozenset[CertificateId] = frozenset()  # of clients
 
@@ -133,7 +133,7 @@ def _new_context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
     return context
 
 
-def _load_key(context: ssl.SSLContext, store: Store, material: KeyMaterial) -> None:
+def _load_key(context: ssl.SSLContext, store: CertificateStore, material: KeyMaterial) -> None:
     key = "ssl.keystore.key" if store.key else "ssl.keystore.location"
     pem = "\n".join((material.key, *material.certificates))
     try:

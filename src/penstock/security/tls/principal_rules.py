@@ -29,7 +29,7 @@ class BadRuleError(ValueError):
     """The message says which rule, and what is wrong with it."""
 
 
-class Rule(NamedTuple):
+class PrincipalMappingRule(NamedTuple):
     pattern: re.Pattern[str] | None  # None for DEFAULT
     replacement: str = ""
     case: str = ""
@@ -58,9 +58,9 @@ class Rule(NamedTuple):
         return _REFERENCE.sub(replace, self.replacement)
 
 
-def parse_rules(text: str) -> tuple[Rule, ...]:
+def parse_rules(text: str) -> tuple[PrincipalMappingRule, ...]:
     """Raises BadRuleError."""
-    rules: list[Rule] = []
+    rules: list[PrincipalMappingRule] = []
     position, text = 0, text.strip()
     while position < len(text):
         rule, position = _parse_rule(text, position)
@@ -72,9 +72,9 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     return tuple(rules)
 
 
-def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
+def _parse_rule(text: str, position: int) -> tuple[PrincipalMappingRule, int]:
     if text.startswith("DEFAULT", position):
-        return Rule(None), position + len("DEFAULT")
+        return PrincipalMappingRule(None), position + len("DEFAULT")
     match = _RULE.match(text, position)
     if match is None:
         shown = text[position : position + 40]
@@ -87,12 +87,12 @@ def _parse_rule(text: str, position: int) -> tuple[Rule, int]:
             f"{pattern!r} repeats a group that contains a repetition or a choice, which can take years to match"
         )
     try:
-        return Rule(re.compile(pattern), match["replacement"], match["case"]), match.end()
+        return PrincipalMappingRule(re.compile(pattern), match["replacement"], match["case"]), match.end()
     except re.error as error:
         raise BadRuleError(f"{pattern!r} is no regular expression: {error}") from error
 
 
-def map_name(rules: Sequence[Rule], name: str) -> str | None:
+def map_name(rules: Sequence[PrincipalMappingRule], name: str) -> str | None:
     """The user that the rules make of a name; None where no rule matches."""
     if len(name) > _MAX_NAME_LENGTH:
         return None

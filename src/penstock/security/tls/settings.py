@@ -14,7 +14,7 @@ CRL_LOCATION = "penstock.ssl.crl.location"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class CertificateStore:
     """A file, or PEM in the settings themselves. What is secret does not show in logs: see `repr`."""
 
     kind: str  # keystore or truststore
@@ -32,8 +32,8 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    keystore: Store
-    truststore: Store
+    keystore: CertificateStore
+    truststore: CertificateStore
     crl_location: str | None
     client_auth: str
     protocols: tuple[str, ...]
@@ -48,7 +48,7 @@ class TlsSettings:
         """`value` gives the value in effect of one of Kafka's keys, checked."""
         read: Callable[[str], Any] = value
         return cls(
-            keystore=Store(
+            keystore=CertificateStore(
                 kind="keystore",
                 location=read("ssl.keystore.location") or None,
                 type=read("ssl.keystore.type").upper(),
@@ -57,7 +57,7 @@ class TlsSettings:
                 certificates=read("ssl.keystore.certificate.chain"),
                 key_password=read("ssl.key.password"),
             ),
-            truststore=Store(
+            truststore=CertificateStore(
                 kind="truststore",
                 location=read("ssl.truststore.location") or None,
                 type=read("ssl.truststore.type").upper(),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.config.types import ConfigError
-from penstock.security.tls.settings import Store
+from penstock.security.tls.settings import CertificateStore
 
 if TYPE_CHECKING:  # 20 MB; PEM does without
     from cryptography.x509 import Certificate
@@ -43,7 +43,7 @@ class KeyMaterial(NamedTuple):
         return ssl.PEM_cert_to_DER_cert(self.certificates[0])
 
 
-def load_key_material(store: Store) -> KeyMaterial:
+def load_key_material(store: CertificateStore) -> KeyMaterial:
     """The store must be given. Raises ConfigError."""
     if store.key or store.certificates:
         return _inline_key_material(store)
@@ -54,7 +54,7 @@ def load_key_material(store: Store) -> KeyMaterial:
     return _key_material_of_pkcs12(store, data)
 
 
-def load_trusted(store: Store) -> tuple[str, ...]:
+def load_trusted(store: CertificateStore) -> tuple[str, ...]:
     """The certificates of a trust store that is given, as PEM. Raises ConfigError."""
     if store.certificates:
         key, certificates = f"ssl.{store.kind}.certificates", _blocks(store.certificates, "CERTIFICATE")
@@ -82,7 +82,7 @@ def read_file(key: str, location: str | None) -> bytes:
     return data
 
 
-def _inline_key_material(store: Store) -> KeyMaterial:
+def _inline_key_material(store: CertificateStore) -> KeyMaterial:
     if store.location:
         key = "ssl.keystore.location"
         raise ConfigError(f"{key} and ssl.keystore.key exclude each other; remove one of them", key=key)
@@ -106,7 +106,7 @@ def _blocks(text: str, label: str) -> tuple[str, ...]:
     return tuple(match[0] for match in _BLOCK.finditer(text) if match["label"] == label)
 
 
-def _is_pem(store: Store, data: bytes) -> bool:
+def _is_pem(store: CertificateStore, data: bytes) -> bool:
     """Whether a file is PEM, and not PKCS12. Raises ConfigError for what is neither, or not what its type says."""
     key = f"ssl.{store.kind}.location"
     if data.startswith(_JKS_MAGICS):
@@ -125,7 +125,7 @@ def _is_pem(store: Store, data: bytes) -> bool:
     return found == "PEM"
 
 
-def _text(store: Store, data: bytes) -> str:
+def _text(store: CertificateStore, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -135,7 +135,7 @@ def _text(store: Store, data: bytes) -> str:
 # ---------------------------------------------------------------------------------- PKCS12
 
 
-def _key_material_of_pkcs12(store: Store, data: bytes) -> KeyMaterial:
+def _key_material_of_pkcs12(store: CertificateStore, data: bytes) -> KeyMaterial:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, pkcs12
 
     setting = f"ssl.{store.kind}.location"
@@ -163,7 +163,7 @@ def _in_order(leaf: Certificate, others: list[Certificate]) -> list[Certificate]
         chain.append(last)
 
 
-def _trusted_of_pkcs12(store: Store, data: bytes) -> tuple[str, ...]:
+def _trusted_of_pkcs12(store: CertificateStore, data: bytes) -> tuple[str, ...]:
     from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
     try:
@@ -174,10 +174,10 @@ def _trusted_of_pkcs12(store: Store, data: bytes) -> tuple[str, ...]:
     return tuple(each.certificate.public_bytes(Encoding.PEM).decode() for each in bags)
 
 
-def _pkcs12_password(store: Store) -> bytes | None:
+def _pkcs12_password(store: CertificateStore) -> bytes | None:
     return None if store.password is None else store.password.encode()
 
 
-def _bad_pkcs12(store: Store) -> ConfigError:
+def _bad_pkcs12(store: CertificateStore) -> ConfigError:
     reason = f"The PKCS12 file cannot be opened: ssl.{store.kind}.password is wrong or missing, or the file is damaged"
     return ConfigError.of_value(f"ssl.{store.kind}.location", store.location, reason)

@@ -1,1 +1,1 @@
-"""Delegation tokens (KIP-48): what they are, and what may be done with them."""
+"""Delegation tokens (KIP-48): their data, and the operations on them."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.schemas.avro.schema import AvroSchema
 from penstock.schemas.schema import SchemaType
-from penstock.serdes.avro.reading import Cursor, Readers
-from penstock.serdes.avro.writing import Output, Writers
+from penstock.serdes.avro.from_json import Output, Writers
+from penstock.serdes.avro.to_json import Cursor, Readers
 from penstock.serdes.codec import MOST_BYTES
 from penstock.serdes.errors import ChoiceError, PayloadError
 

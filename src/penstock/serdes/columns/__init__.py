@@ -1,1 +1,1 @@
-"""Batches of payloads to Arrow columns, by the schemas they were written with: for Spark, and for SQL over topics."""
+"""Decodes batches of payloads to Arrow columns by their writers' schemas: for Spark, and for SQL over topics."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from penstock.schemas.json_schema.model import Node
+from penstock.schemas.json_schema.model import SchemaNode
 from penstock.schemas.json_schema.schema import JsonSchema
 from penstock.schemas.limits import bounded
 from penstock.schemas.schema import InvalidSchemaError
@@ -99,9 +99,9 @@ def _optional(take: Take) -> Take:
 class _Maker:
     def __init__(self) -> None:
         self._made = 0
-        self._around: list[Node] = []
+        self._around: list[SchemaNode] = []
 
-    def column(self, node: Node) -> _Made:
+    def column(self, node: SchemaNode) -> _Made:
         self._made += 1
         if self._made > _MOST_COLUMNS:
             raise UnusableSchemaError(f"the schema has more than {_MOST_COLUMNS} columns")
@@ -113,7 +113,7 @@ class _Maker:
         finally:
             self._around.pop()
 
-    def _column(self, node: Node) -> _Made:
+    def _column(self, node: SchemaNode) -> _Made:
         schema = node.schema
         if not isinstance(schema, dict) or any(each in schema for each in _ENTANGLED):
             return _JSON_TEXT
@@ -131,7 +131,7 @@ class _Maker:
                 return _SCALARS[kind]
         return _JSON_TEXT
 
-    def _choice(self, node: Node, schema: dict[str, Any]) -> _Made:
+    def _choice(self, node: SchemaNode, schema: dict[str, Any]) -> _Made:
         """Null and one other schema."""
         if "type" in schema or "properties" in schema or ("oneOf" in schema and "anyOf" in schema):
             return _JSON_TEXT
@@ -141,7 +141,7 @@ class _Maker:
         ]
         return self.column(others[0]) if len(others) == 1 else _JSON_TEXT
 
-    def _object(self, node: Node, schema: dict[str, Any]) -> _Made:
+    def _object(self, node: SchemaNode, schema: dict[str, Any]) -> _Made:
         properties, further = schema.get("properties"), schema.get("additionalProperties")
         if isinstance(properties, dict) and properties:
             return self._struct({name: self.column(node.inner(each)) for name, each in properties.items()})

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from penstock.broker.broker import Broker
-from penstock.broker.neighbours import Neighbours
+from penstock.broker.cluster_links import ClusterLinks
 from penstock.broker.replicas.replicas import Replicas
 from penstock.cluster.store.interface import SessionState, Store
 from penstock.core.metrics.cluster_counters import StoreMetrics
@@ -22,11 +22,11 @@ _LAG = "kafka_server_fetcherlagmetrics_consumerlag"
 _MOST_LAGS = 1_000
 
 
-def register_cluster_gauges(broker: Broker, neighbours: Neighbours, store: Store) -> None:
+def register_cluster_gauges(broker: Broker, cluster_links: ClusterLinks, store: Store) -> None:
     metrics = broker.metrics
-    metrics.register_survey((_MAX_LAG, _LAG), lambda: _survey_lags(neighbours.replicas))
-    metrics.register_gauge("kafka_server_leaderreplication_byte_rate", _rate(neighbours, is_leader=True))
-    metrics.register_gauge("kafka_server_followerreplication_byte_rate", _rate(neighbours, is_leader=False))
+    metrics.register_survey((_MAX_LAG, _LAG), lambda: _survey_lags(cluster_links.replicas))
+    metrics.register_gauge("kafka_server_leaderreplication_byte_rate", _rate(cluster_links, is_leader=True))
+    metrics.register_gauge("kafka_server_followerreplication_byte_rate", _rate(cluster_links, is_leader=False))
     if math.isfinite(store.session_timeout_s):
         watch_session(store, metrics.store)
         metrics.register_gauge("kafka_server_sessionexpirelistener_sessionstate", lambda: _session(store))
@@ -49,9 +49,9 @@ def _survey_lags(replicas: Replicas | None) -> Survey:
     }
 
 
-def _rate(neighbours: Neighbours, *, is_leader: bool) -> Callable[[], float]:
+def _rate(cluster_links: ClusterLinks, *, is_leader: bool) -> Callable[[], float]:
     def read() -> float:
-        replicas = neighbours.replicas
+        replicas = cluster_links.replicas
         if replicas is None:
             return 0.0
         return (replicas.throttles.leader if is_leader else replicas.throttles.follower).rate()

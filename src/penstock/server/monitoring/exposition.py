@@ -31,12 +31,12 @@ _TOPICS_SOURCE = "topics"
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Reading(NamedTuple):
+class MetricSamples(NamedTuple):
     metric: Metric
     samples: list[Sample]
 
 
-Snapshot = list[Reading]
+Snapshot = list[MetricSamples]
 
 
 class _Scrape:
@@ -99,7 +99,7 @@ class Exposition:
             else:
                 samples = list(getattr(self._metrics, counters).samples(attribute))
             if samples:
-                snapshot.append(Reading(metric, samples))
+                snapshot.append(MetricSamples(metric, samples))
             yield
         return snapshot
 
@@ -116,7 +116,7 @@ def render_text(snapshot: Snapshot) -> Work[bytes]:
     return b"".join(families)
 
 
-def _render_family(reading: Reading, known: dict[Labels, str]) -> Work[bytes]:
+def _render_family(reading: MetricSamples, known: dict[Labels, str]) -> Work[bytes]:
     (name, kind, label_names, _, _, doc), samples = reading
     lines = [f"# HELP {name} {doc}\n# TYPE {name} {kind}\n"]
     for count, (labels, value) in enumerate(samples):

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from penstock.broker.broker import Broker
-from penstock.broker.partitions.waiting import Waiter
+from penstock.broker.partitions.purgatory import Waiter
 from penstock.broker.upkeep.compaction import Compaction
 from penstock.cluster.image import NO_LEADER, PartitionState, TopicImage
 from penstock.core.metrics.counters import Survey

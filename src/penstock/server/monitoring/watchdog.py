@@ -7,7 +7,7 @@ One loop serves every client, so whatever holds the loop keeps all of them waiti
 - Time in which the loop's thread waited for a core does not count: a busy machine is not a fault of the broker. The
   kernel keeps that time for each thread (schedstat). Time in a system call, or waiting for Python's lock, does count.
 - Nor does time in which the whole process stood still, by SIGSTOP or with its machine. That is what it was when neither
-  the loop nor the watchdog's thread ran, and the process used no time of any core. The log says so, and blames nobody.
+  the loop nor the watchdog's thread ran, and the process used no time of any core. The log says so, and names no cause.
 - A thread looks at the beats from outside. While one is overdue, the thread samples the stack of the loop's thread; the
   beat that comes at last writes a line with what the samples have in common.
 - Nothing is done per request. Beats and looks cost 0.3 % of a core, busy (200 beats a second in a loop that runs

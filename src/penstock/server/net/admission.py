@@ -39,14 +39,14 @@ class ConnectionBounds(NamedTuple):
     windows: Windows = Windows()
 
 
-class Verdict(NamedTuple):
+class AdmissionVerdict(NamedTuple):
     is_refused: bool = False
     wait_ms: int = 0  # not read before
     is_closed_then: bool = False
 
 
-_SERVED = Verdict()
-_REFUSED = Verdict(is_refused=True)
+_SERVED = AdmissionVerdict()
+_REFUSED = AdmissionVerdict(is_refused=True)
 
 
 class Admission:
@@ -68,7 +68,7 @@ class Admission:
         key = QuotaKind.CONNECTION.key
         self._address_rates = {quota.names[IP]: quota.values[key] for quota in quotas if key in quota.values}
 
-    def admit(self, listener: str, address: str, now_ms: int) -> Verdict:
+    def admit(self, listener: str, address: str, now_ms: int) -> AdmissionVerdict:
         """Unless it is refused the connection counts from now on, until `leave`."""
         if self._is_full(listener, address):
             return _REFUSED
@@ -97,7 +97,7 @@ class Admission:
         allowed = bounds.address_overrides.get(address, bounds.max_per_address)
         return self._by_address.get(address, 0) >= allowed
 
-    def _pace_address(self, address: str, now_ms: int) -> Verdict | None:
+    def _pace_address(self, address: str, now_ms: int) -> AdmissionVerdict | None:
         if not self._address_rates:
             return None
         allowed = self._address_rates.get(address, self._address_rates.get(None))
@@ -110,9 +110,9 @@ class Admission:
         if not throttle_ms:
             return None
         rate.record(-1, now_ms, windows)
-        return Verdict(wait_ms=throttle_ms, is_closed_then=True)
+        return AdmissionVerdict(wait_ms=throttle_ms, is_closed_then=True)
 
-    def _pace_listener(self, listener: str, now_ms: int) -> Verdict:
+    def _pace_listener(self, listener: str, now_ms: int) -> AdmissionVerdict:
         bounds = self.bounds
         rates: list[tuple[str | None, int]] = [(listener, bounds.listener_rates.get(listener, UNBOUNDED))]
         if listener != bounds.protected_listener:
@@ -133,4 +133,4 @@ class Admission:
             for bucket, rate in taken_from:
                 bucket.take(-1, rate, now_ms, bounds.windows)
             return _REFUSED
-        return Verdict(wait_ms=wait_ms) if wait_ms else _SERVED
+        return AdmissionVerdict(wait_ms=wait_ms) if wait_ms else _SERVED

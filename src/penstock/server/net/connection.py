@@ -21,8 +21,8 @@ from penstock.protocol.message import Buffer, Chunk
 from penstock.server.net import limits
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.frames import FrameAssembler
-from penstock.server.net.outgoing import Outgoing
-from penstock.server.net.pending import PendingReplies
+from penstock.server.net.outgoing_chunks import Outgoing
+from penstock.server.net.pending_replies import PendingReplies
 
 _NOBODY = Session("none", "unknown", "")
 

@@ -49,7 +49,7 @@ class FrameAssembler:
 
     def received(self, shared: memoryview, size: int, max_frame_size: int) -> int | None:
         """Takes the `size` bytes that are now in the buffer from `buffer`. Returns None, or the announced size of a
-        frame that is out of bounds. Nothing can be received after that: nobody knows where the next frame begins.
+        frame that is out of bounds. Nothing can be received after that: where the next frame begins is not known.
 
         Costs one copy of a frame that fits the shared buffer. Tried: a buffer per connection (64 KB for each idle
         client) and decoding in the shared buffer (a waiting request would see it overwritten). Bench: small requests,

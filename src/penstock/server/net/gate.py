@@ -7,7 +7,7 @@ Rules:
 - A client that has hung up while it waited is closed at once. That costs a tenth of serving the client, so two of them
   are closed in one go.
 
-The loops' own servers accept all that wait, at once, and cannot be told to pause.
+The loops' own servers accept all that wait, at once, and have no way to pause.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 
 _PAUSE_S = 0.001
-# How long nobody is accepted when the process has no descriptor left. asyncio's servers do the same.
+# The pause in accepting when the process has no descriptor left. asyncio's servers do the same.
 _EXHAUSTED_PAUSE_S = 1.0
 _HUNG_UP_AT_ONCE = 2
 # The first byte of Linux's `tcp_info`, when the other side has closed and this one has not.
@@ -36,9 +36,9 @@ class Gate:
         served: Callable[[], int],
         exhausted: Callable[[OSError], None],
     ) -> None:
-        """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own. `served` tells
-        how many requests have been served so far, of all clients. `exhausted` hears, once a second, why nobody can be
-        accepted.
+        """Of a socket that is bound. The socket stays its owner's; the gate has a descriptor of its own. `served`
+        returns how many requests have been served so far, of all clients. `exhausted` is called once a second with the
+        reason while no client can be accepted.
         """
         self._socket = socket.socket(fileno=os.dup(descriptor))
         self._socket.setblocking(False)
@@ -68,7 +68,7 @@ class Gate:
         self._socket.close()
 
     def _on_clients(self) -> None:
-        """Somebody came while nobody was waiting."""
+        """A client came while the queue was empty."""
         self._loop.remove_reader(self._socket)
         self._accept()
 
@@ -96,7 +96,7 @@ class Gate:
             opening.add_done_callback(self._opening.discard)
 
     def _next_client(self) -> socket.socket | None:
-        """None where those who are next have hung up. Raises OSError: BlockingIOError where nobody waits."""
+        """None where the next clients have hung up. Raises OSError: BlockingIOError where no client waits."""
         for _ in range(_HUNG_UP_AT_ONCE):
             try:
                 client, _ = self._socket.accept()
@@ -114,7 +114,7 @@ class Gate:
 
 
 def _has_hung_up(client: socket.socket) -> bool:
-    """Told by the kernel, where it tells. Takes 2 us."""
+    """As the kernel says; False where it does not say. Takes 2 us."""
     if sys.platform != "linux":
         return False
     try:

@@ -16,7 +16,7 @@ from penstock.core.metrics.counters import SocketMetrics
 from penstock.protocol.message import Buffer
 from penstock.security.addresses import canonical_host
 from penstock.server.net import limits
-from penstock.server.net.admission import Admission, Verdict
+from penstock.server.net.admission import Admission, AdmissionVerdict
 from penstock.server.net.backlog import Backlog
 from penstock.server.net.connection import Connection
 from penstock.server.net.login_deadlines import LoginDeadlines
@@ -178,7 +178,7 @@ class TcpListener:
         first_frame_size = min(self.first_frame_size, self.max_frame_size)
         return Session(f"{host}:{port}-{self._accepted}", host, self.name, max_frame_size=first_frame_size)
 
-    def _delay(self, connection: Connection, verdict: Verdict, host: str) -> None:
+    def _delay(self, connection: Connection, verdict: AdmissionVerdict, host: str) -> None:
         connection.mute(verdict.wait_ms)
         if not verdict.is_closed_then:
             self.metrics.delayed += 1

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from penstock.broker.session import Session
 from penstock.server.net import limits
-from penstock.server.net.pending import PendingReplies
+from penstock.server.net.pending_replies import PendingReplies
 
 _LOOK_S = 1.0
 

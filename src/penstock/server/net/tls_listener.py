@@ -10,7 +10,7 @@ import ssl
 from penstock.broker.session import ANONYMOUS
 from penstock.core.clock import Clock
 from penstock.core.metrics.counters import SocketMetrics
-from penstock.security.audit.events import NO_AUDIT, AuditEvent, Auditor, Kind
+from penstock.security.audit.events import NO_AUDIT, AuditEvent, AuditKind, Auditor
 from penstock.security.audit.logins import TLS, login_refused, login_succeeded
 from penstock.security.tls.contexts import ServerTls
 from penstock.server.net import limits
@@ -93,7 +93,7 @@ class TlsListener(TcpListener):
             if is_revoked(certificate, self.tls):  # while the handshake was under way
                 return _REVOKED
             if not self._has_login:
-                if self.auditor.refuses and Kind.LOGIN in self.auditor.kinds:
+                if self.auditor.refuses and AuditKind.LOGIN in self.auditor.kinds:
                     return _TRAIL_IS_FULL
                 connection.session.principal = principal_of(certificate, self.tls)
                 who, address = str(connection.session.principal), connection.session.client_host
@@ -119,7 +119,7 @@ class TlsListener(TcpListener):
 
     def _report(self, event: AuditEvent) -> None:
         """Repeats are merged by address and kind, so that a flood of them makes a few events a minute."""
-        if Kind.LOGIN in self.auditor.kinds:
+        if AuditKind.LOGIN in self.auditor.kinds:
             self.auditor.record(event)
 
     # -------------------------------------------------------------------------------------------- revocation

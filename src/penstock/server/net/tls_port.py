@@ -63,7 +63,7 @@ def failure_reason(error: Exception) -> str:
 
 
 class NoPrincipalError(Exception):
-    """The client's certificate is in order, and names nobody."""
+    """The client's certificate is valid, and gives no principal."""
 
 
 def certificate_of(established: ssl.SSLObject) -> CertificateFacts | None:

@@ -23,7 +23,7 @@ from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.core.listeners import Endpoint
 from penstock.core.metrics.counters import SocketMetrics
 from penstock.security.tls.contexts import ServerTls, check_own_trust, load_client, load_server
-from penstock.security.tls.replacing import check_replacement
+from penstock.security.tls.replacement import check_replacement
 from penstock.security.tls.settings import TlsSettings
 from penstock.security.tls.stamps import Stamps, read_stamps
 

@@ -26,7 +26,7 @@ class StepThread:
         self._thread.run(functools.partial(_make, asyncio.get_running_loop(), work, done))
 
     def close(self) -> None:
-        """What is under way ends; nobody hears of it when the loop has ended."""
+        """What is under way ends; without a loop its outcome goes nowhere."""
         self._thread.close()
 
 

@@ -1,1 +1,1 @@
-"""Nodes as frames of Spark: how the rows of a query are made from records, and become records again."""
+"""Lowers nodes to Spark's data frames: converts records to rows of a query, and rows to records."""

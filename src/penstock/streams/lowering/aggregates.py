@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from penstock.pipelines.progress.query_progress import LEFT_OUT
-from penstock.streams.lowering.cogrouping import only_where
+from penstock.streams.lowering.cogroups import only_where
 from penstock.streams.lowering.columns import column, columns, expression, refuse_our_names, value_names
 from penstock.streams.lowering.machine_nodes import lower_sliding_aggregate, lower_table_aggregate
 from penstock.streams.topology.errors import StreamsError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql_identifiers import quote
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, OFFSET, OURS, PARTITION, TIMESTAMP, Expression
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.pipelines.pipeline import Settings
-from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.planner.plan import Plan, PlannedQuery
 from penstock.streams.topology.shapes import ancestors
 
 if TYPE_CHECKING:
@@ -26,14 +26,14 @@ class Context:
     plan: Plan
     settings: Settings
     is_streaming: bool
-    query: Query | None = None
+    query: PlannedQuery | None = None
     # The records of a global table as a batch frame. None: tasks read its topic themselves.
     global_records: Read | None = None
     # What was asked of a registry or found by lowering a query on no rows, once for the run: schemas of cuts, formats
     # of sources, schemas of sinks. As many entries as the topology has nodes.
     known: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, query: Query) -> Context:
+    def of(self, query: PlannedQuery) -> Context:
         return self if self.query is query else replace(self, query=query)
 
     def know(self, what: tuple[str, ...], find: Callable[[], Any]) -> Any:

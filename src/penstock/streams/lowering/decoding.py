@@ -15,12 +15,12 @@ import pyarrow as pa  # at run time too: Spark reads the annotations of function
 from penstock.pipelines.dead_letters import ERROR, SOURCE
 from penstock.pipelines.payloads.decoding import Decoded, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import PayloadFormat, resolve_format
-from penstock.pipelines.quoting import type_ddl
+from penstock.pipelines.sql_identifiers import type_ddl
 from penstock.pipelines.steps.kinds import columns_of
 from penstock.pipelines.steps.registries import address_of, columns_of_batch, free_names, refusals_told
 from penstock.streams.lowering.columns import column
 from penstock.streams.lowering.internal_json import READ_OPTIONS
-from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology.formats import Format, FormatKind
 from penstock.streams.topology.nodes import OURS, Source
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def decoding(node: Source, of: Part, context: Context, payload: Column, headers:
 
     given = node.key if of == "key" else node.value
     match given.kind:
-        case Kind.RAW:
+        case FormatKind.RAW:
             return Decoding(BinaryType(), payload, False)
-        case Kind.TEXT:
+        case FormatKind.TEXT:
             # As Kafka's StringDeserializer: what is no UTF-8 becomes U+FFFD.
             return Decoding(StringType(), F.make_valid_utf8(payload.cast("string")), False)
-        case Kind.JSON:
+        case FormatKind.JSON:
             return _by_json(of, given, payload)
     return _by_registry(registry_format(node, of, context), of, payload, headers)
 
@@ -102,7 +102,7 @@ def json_type(given: Format) -> DataType:
 def registry_format(node: Source, of: Part, context: Context) -> PayloadFormat:
     """The latest version of the subject, as of the run's start."""
     given = node.key if of == "key" else node.value
-    subject = given.subject or f"{node.topic}-{of}"
+    subject = given.subject or f"{node.only_topic}-{of}"
 
     def find() -> PayloadFormat:
         with refusals_told():

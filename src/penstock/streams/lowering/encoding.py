@@ -11,11 +11,11 @@ from penstock.pipelines.payloads.encoding import SchemaRequest, SinkSchema, open
 from penstock.pipelines.steps.registries import address_of, refusals_told
 from penstock.schemas.schema import SchemaType
 from penstock.serdes.errors import SerdesError
-from penstock.streams.lowering.columns import column, columns, value_names
+from penstock.streams.lowering.columns import column, columns, expression, value_names
 from penstock.streams.lowering.decoding import Part
 from penstock.streams.lowering.internal_json import to_json, value_json
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology.formats import Format, FormatKind
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, TIMESTAMP, Sink
 
 if TYPE_CHECKING:
@@ -25,16 +25,21 @@ if TYPE_CHECKING:
     from penstock.streams.lowering.context import Context
 
 PAYLOAD, ERROR = "payload", "error"
+CHOSEN_TOPIC = "topic"  # null: the sink's own
 
 
 def sink_records(node: Sink, rows: DataFrame, context: Context) -> DataFrame:
-    """key, value, timestamp and, where the rows have them, headers."""
+    """key, value, timestamp and, where the rows have them, headers; partition and topic where the sink chooses them."""
     from pyspark.sql import functions as F
 
     key = _key(node, rows, context).alias("key")
     value = F.when(~column(NULL), _value(node, rows, context)).alias("value")
-    headers = [column(HEADERS).alias("headers")] if HEADERS in rows.columns else []
-    return rows.select(key, value, column(TIMESTAMP).alias("timestamp"), *headers)
+    further = [column(HEADERS).alias("headers")] if HEADERS in rows.columns else []
+    if node.partition is not None:
+        further.append(expression(node.partition).cast("int").alias("partition"))
+    if node.topic_of is not None:
+        further.append(expression(node.topic_of).cast("string").alias(CHOSEN_TOPIC))
+    return rows.select(key, value, column(TIMESTAMP).alias("timestamp"), *further)
 
 
 def _key(node: Sink, rows: DataFrame, context: Context) -> Column:
@@ -43,19 +48,19 @@ def _key(node: Sink, rows: DataFrame, context: Context) -> Column:
 
     kind = rows.schema[KEY].dataType
     given = node.key or Format(key_kind(kind))
-    if given.kind is not Kind.REGISTRY:
+    if given.kind is not FormatKind.REGISTRY:
         return _plain(node, "key", given.kind, column(KEY), kind)
     record = column(KEY) if isinstance(kind, StructType) else F.struct(column(KEY).alias("key"))
     return _by_registry(node, "key", given, F.when(column(KEY).isNotNull(), record), rows, context)
 
 
-def key_kind(kind: DataType) -> Kind:
+def key_kind(kind: DataType) -> FormatKind:
     """Of a sink that does not say how its keys are written."""
     from pyspark.sql.types import BinaryType, StringType
 
     if isinstance(kind, StringType):
-        return Kind.TEXT
-    return Kind.RAW if isinstance(kind, BinaryType) else Kind.JSON
+        return FormatKind.TEXT
+    return FormatKind.RAW if isinstance(kind, BinaryType) else FormatKind.JSON
 
 
 def _value(node: Sink, rows: DataFrame, context: Context) -> Column:
@@ -63,9 +68,9 @@ def _value(node: Sink, rows: DataFrame, context: Context) -> Column:
 
     names = value_names(rows)
     match node.value.kind:
-        case Kind.JSON:
+        case FormatKind.JSON:
             return value_json(rows)
-        case Kind.REGISTRY:
+        case FormatKind.REGISTRY:
             whole = F.when(~column(NULL), F.struct(*columns(names)))
             return _by_registry(node, "value", node.value, whole, rows, context)
     if len(names) != 1:
@@ -77,19 +82,19 @@ def _value(node: Sink, rows: DataFrame, context: Context) -> Column:
     return _plain(node, "value", node.value.kind, column(names[0]), rows.schema[names[0]].dataType)
 
 
-def _plain(node: Sink, of: Part, how: Kind, value: Column, kind: DataType) -> Column:
+def _plain(node: Sink, of: Part, how: FormatKind, value: Column, kind: DataType) -> Column:
     from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
 
     match how:
-        case Kind.JSON:
+        case FormatKind.JSON:
             return to_json(value, kind)
-        case Kind.TEXT if isinstance(kind, StructType | ArrayType | MapType):
+        case FormatKind.TEXT if isinstance(kind, StructType | ArrayType | MapType):
             return to_json(value, kind)
-        case Kind.TEXT:
+        case FormatKind.TEXT:
             return value.cast("string")
-        case Kind.RAW if isinstance(kind, StringType | BinaryType):
+        case FormatKind.RAW if isinstance(kind, StringType | BinaryType):
             return value.cast("binary")
-        case Kind.RAW | Kind.REGISTRY:
+        case FormatKind.RAW | FormatKind.REGISTRY:
             raise StreamsError(
                 f"{node.name}: the {of} is {kind.simpleString()}, which is not bytes", "Write it as text() or json()."
             )

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.client.kept import Kept
-from penstock.client.retrying import Retrying, RetryPolicy
+from penstock.client.resource_cache import ResourceCache
+from penstock.client.retries import Retrying, RetryPolicy
 from penstock.core.types import TopicPartition
 from penstock.pipelines.payloads.decoding import Decoded, PayloadDecoder, in_pieces, open_decoder
 from penstock.pipelines.payloads.formats import PayloadFormat
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.streams.topology.errors import StreamsError
 
 if TYPE_CHECKING:
     from penstock.pipelines.kafka.offsets_json import Offsets
-    from penstock.pipelines.source.cluster import Cluster
+    from penstock.pipelines.source.cluster import SourceCluster
     from penstock.pipelines.source.read_options import FetchOptions
 
 # Each worker has a copy, and there is a worker for each core: more than that would be felt on machines of today.
@@ -170,18 +170,18 @@ class ClusterReading:
 
     def __init__(self, table: GlobalTopic) -> None:
         self._table = table
-        self._cluster: Cluster | None = None
+        self._cluster: SourceCluster | None = None
 
     def ranges(self) -> tuple[str, Collection[OffsetRange]]:
-        from penstock.pipelines.source.cluster import Cluster
+        from penstock.pipelines.source.cluster import SourceCluster
         from penstock.pipelines.source.complete import ask_for_all
-        from penstock.pipelines.source.read_options import Subscription
+        from penstock.pipelines.source.read_options import TopicSubscription
 
         topic = self._table.topic
         if self._cluster is None:
-            self._cluster = Cluster(dict(self._table.settings), is_read_committed=True)
+            self._cluster = SourceCluster(dict(self._table.settings), is_read_committed=True)
         cluster = self._cluster
-        found = cluster.find_partitions(Subscription(topics=frozenset({topic})))
+        found = cluster.find_partitions(TopicSubscription(topics=frozenset({topic})))
         if found.missing:
             raise StreamsError(f"there is no topic {topic}, which is a global table", "Make the topic first.")
         partitions = found.partitions
@@ -216,7 +216,7 @@ class _OfThread(threading.local):
     """A worker process has one thread. In a process with several, each has copies of its own."""
 
     def __init__(self) -> None:
-        self.copies: Kept[GlobalTopic, GlobalCopy] = Kept(_MOST_COPIES, GlobalCopy.close)
+        self.copies: ResourceCache[GlobalTopic, GlobalCopy] = ResourceCache(_MOST_COPIES, GlobalCopy.close)
 
 
 _kept = _OfThread()

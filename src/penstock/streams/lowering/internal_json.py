@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.quoting import type_ddl
+from penstock.pipelines.sql_identifiers import type_ddl
 from penstock.streams.lowering.columns import ALWAYS, column, columns, value_names
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import KEY, NULL, OFFSET, PARTITION, TIMESTAMP

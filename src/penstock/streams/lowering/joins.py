@@ -94,7 +94,7 @@ def join_delay_ms(window: JoinWindow, grace_ms: int) -> int:
 def _of(side: str, name: str) -> Column:
     from pyspark.sql import functions as F
 
-    from penstock.pipelines.quoting import quote
+    from penstock.pipelines.sql_identifiers import quote
 
     return F.col(f"{side}.{quote(name)}")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.options import Place
+from penstock.pipelines.options import OptionScope
 from penstock.pipelines.payloads.formats import BYTES, TEXT, PayloadFormat, json_format
 from penstock.pipelines.source.read_options import parse_source_options
 from penstock.pipelines.topic_source import client_options
@@ -17,7 +17,7 @@ from penstock.streams.lowering.decoding import decoding, json_type, registry_for
 from penstock.streams.lowering.global_copies import GlobalTopic, copy_of
 from penstock.streams.lowering.joins import joined_names
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Kind
+from penstock.streams.topology.formats import FormatKind
 from penstock.streams.topology.nodes import KEY, NULL, Source, StreamTableJoin
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _looked_up(node: StreamTableJoin, table: Source, rows: DataFrame, context: C
     found = decoding(table, "value", context, column(_PAYLOAD))
     decoded = found.put_into(paid, _FOUND)
     if context.plan.topology.dead_letters is None:
-        decoded = decoded.where(_or_fail(found.error(_FOUND), table.topic))
+        decoded = decoded.where(_or_fail(found.error(_FOUND), table.only_topic))
     if node.how == "inner":
         decoded = decoded.where(~found.is_null(_FOUND))
     lefts, rights = value_names(rows), found.columns(_FOUND)
@@ -87,23 +87,23 @@ def _lookup(table: GlobalTopic) -> Any:
 
 
 def _topic_of(table: Source, context: Context) -> GlobalTopic:
-    given = {"subscribe": table.topic, **client_options(context.settings)}
-    fetch = parse_source_options(given, Place.BATCH_READ).fetch
+    given = {"subscribe": table.only_topic, **client_options(context.settings)}
+    fetch = parse_source_options(given, OptionScope.BATCH_READ).fetch
     key, is_bare = _key_format(table, context)
     skips = context.plan.topology.dead_letters is not None
     settings = tuple(sorted(fetch.settings.items()))
-    return GlobalTopic(table.topic, key, is_bare, table.refresh_ms, skips, settings, fetch.is_direct)
+    return GlobalTopic(table.only_topic, key, is_bare, table.refresh_ms, skips, settings, fetch.is_direct)
 
 
 def _key_format(table: Source, context: Context) -> tuple[PayloadFormat, bool]:
     from pyspark.sql.types import StructType
 
     match table.key.kind:
-        case Kind.TEXT:
+        case FormatKind.TEXT:
             return TEXT, False
-        case Kind.RAW:
+        case FormatKind.RAW:
             return BYTES, False
-        case Kind.REGISTRY:
+        case FormatKind.REGISTRY:
             return registry_format(table, "key", context), False
     kind = json_type(table.key)
     if isinstance(kind, StructType):

@@ -1,11 +1,13 @@
 """Whose `_partition` and `_offset` rows have, and whether these order the rows of a key.
 
 They do for rows of one topic under the key that they were written with. Rows that got another key come from several
-partitions, merged ones from several topics: between these only the time of the rows says which one is later.
+partitions, merged ones and those of a pattern from several topics: between these only the time of the rows says which
+one is later.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from penstock.streams.topology.nodes import (
@@ -20,6 +22,7 @@ from penstock.streams.topology.nodes import (
     TableJoin,
     Topology,
 )
+from penstock.streams.topology.shapes import ancestors
 
 
 def origins(topology: Topology, name: str, cuts: Collection[str]) -> frozenset[str]:
@@ -38,9 +41,17 @@ def merged_numbers(topology: Topology, node: Merge, cuts: Collection[str]) -> li
     return [different.index(each) for each in of_inputs]
 
 
+def come_from_pattern(topology: Topology, name: str) -> bool:
+    """Whether the numbers of their partitions may be as large as numbers are."""
+    nodes = (topology.node(name), *ancestors(topology, name))
+    return any(isinstance(each, Source) and isinstance(each.topic, re.Pattern) for each in nodes)
+
+
 def has_order(topology: Topology, name: str, cuts: Collection[str]) -> bool:
     """Whether partition and offset order the rows of a key."""
     node = topology.node(name)
+    if isinstance(node, Source) and isinstance(node.topic, re.Pattern):
+        return False
     if name in cuts or isinstance(node, Source | TableJoin | ForeignKeyJoin | Aggregate | Fold):
         return True
     if isinstance(node, SelectKey | StreamJoin | Process):  # a Process may give rows other keys

@@ -14,7 +14,7 @@ from penstock.streams.lowering.refusals import named_in_errors
 from penstock.streams.lowering.sources import judged_rows, source_rows
 from penstock.streams.lowering.table import LOWERINGS
 from penstock.streams.lowering.watermarks import with_watermark
-from penstock.streams.planning.plan import Output, Query, TopicKind
+from penstock.streams.planner.plan import Output, PlannedQuery, TopicKind
 from penstock.streams.topology.nodes import Node, Sink, Source, StreamTableJoin
 
 if TYPE_CHECKING:
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def root_rows(context: Context, query: Query, read: Read) -> DataFrame:
+def root_rows(context: Context, query: PlannedQuery, read: Read) -> DataFrame:
     """The rows of the query's root, from the records that `read` gives for its sources and cuts."""
     return _Rows(context.of(query), {}, read).of(query.root)
 
 
-def output_rows(context: Context, query: Query, node: str, rows: DataFrame) -> DataFrame:
+def output_rows(context: Context, query: PlannedQuery, node: str, rows: DataFrame) -> DataFrame:
     """The rows of a node that follows from the query's root without state. `rows` are the root's."""
     return _Rows(context.of(query), {query.root: rows}, None).of(node)
 
 
-def output_records(context: Context, query: Query, output: Output, rows: DataFrame) -> DataFrame:
+def output_records(context: Context, query: PlannedQuery, output: Output, rows: DataFrame) -> DataFrame:
     """What the topic of an output gets: key, value, timestamp and, where the rows have them, headers."""
     made = output_rows(context, query, output.node, rows)
     if output.kind is not TopicKind.SINK:
@@ -63,7 +63,7 @@ def schema_of(context: Context, node: str) -> StructType:
     return found
 
 
-def _writes(query: Query, cut: str) -> bool:
+def _writes(query: PlannedQuery, cut: str) -> bool:
     """Others may write the cut's rows, too, after they have read them."""
     return cut not in query.cuts and any(output.node == cut for output in query.outputs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.pipelines.running.postmortem import first_cause
+from penstock.pipelines.causes import first_cause
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import Node
 

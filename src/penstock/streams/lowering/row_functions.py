@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa  # at run time too: Spark reads the annotations of functions it is given
 
-from penstock.pipelines.quoting import type_ddl
+from penstock.pipelines.sql_identifiers import type_ddl
 from penstock.pipelines.steps.kinds import arrow_kind, columns_of
 from penstock.streams.lowering.columns import (
     column,

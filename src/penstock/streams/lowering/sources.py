@@ -14,7 +14,7 @@ from penstock.streams.lowering.watermarks import with_watermark
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, OFFSET, PARTITION, TIMESTAMP, Shape, Source
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.streams.lowering.context import Context
 
@@ -50,11 +50,21 @@ def judged_rows(node: Source, records: DataFrame, context: Context) -> DataFrame
         key.whole(_DECODED_KEY).alias(KEY),
         F.col(f"{SOURCE}.timestamp").alias(TIMESTAMP),
         value.is_null(_DECODED_VALUE).alias(NULL),
-        F.col(f"{SOURCE}.partition").alias(PARTITION),
+        _partition(node).alias(PARTITION),
         F.col(f"{SOURCE}.offset").alias(OFFSET),
         *([F.col(f"{SOURCE}.headers").alias(HEADERS)] if node.with_headers else []),
     )
     return rows if node.time is None else _timed(rows, node.time)
+
+
+def _partition(node: Source) -> Column:
+    """Of a pattern a number for topic and partition, since rows are ordered by it. Two of a thousand partitions have
+    the same one in a case of ten thousand, two of 12,000 in 1.7 of a hundred; then rows of a key that is in both may
+    come in the order of their offsets."""
+    from pyspark.sql import functions as F
+
+    number = F.col(f"{SOURCE}.partition")
+    return number if isinstance(node.topic, str) else F.hash(F.col(f"{SOURCE}.topic"), number)
 
 
 def _timed(rows: DataFrame, time: str) -> DataFrame:

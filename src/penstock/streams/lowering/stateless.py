@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.streams.lowering.columns import (
@@ -15,7 +16,7 @@ from penstock.streams.lowering.columns import (
     with_values,
     without_headers,
 )
-from penstock.streams.lowering.positions import merged_numbers
+from penstock.streams.lowering.positions import come_from_pattern, merged_numbers
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.nodes import (
     HEADERS,
@@ -99,7 +100,11 @@ def lower_merge(node: Merge, inputs: list[DataFrame], context: Context) -> DataF
     """By name. Headers stay only where all inputs have them. Partitions of several topics get numbers of their own."""
     all_have_headers = all(HEADERS in rows.columns for rows in inputs)
     numbers = merged_numbers(context.plan.topology, node, context.plan.cuts)
-    numbered = [_numbered(rows, each, max(numbers) + 1) for rows, each in zip(inputs, numbers, strict=True)]
+    numbered = inputs
+    if max(numbers) > 0:
+        is_hashed = come_from_pattern(context.plan.topology, node.name)
+        numbering = _hashed if is_hashed else partial(_numbered, count=max(numbers) + 1)
+        numbered = [numbering(rows, each) for rows, each in zip(inputs, numbers, strict=True)]
     first, *others = numbered if all_have_headers else [without_headers(rows) for rows in numbered]
     for number, other in enumerate(others, 2):
         _check_same_columns(node.name, first, other, number)
@@ -108,7 +113,14 @@ def lower_merge(node: Merge, inputs: list[DataFrame], context: Context) -> DataF
 
 
 def _numbered(rows: DataFrame, number: int, count: int) -> DataFrame:
-    return rows if count == 1 else rows.withColumn(PARTITION, column(PARTITION) * count + number)
+    return rows.withColumn(PARTITION, column(PARTITION) * count + number)
+
+
+def _hashed(rows: DataFrame, number: int) -> DataFrame:
+    """As `_numbered`, where numbers of partitions are as large as numbers are."""
+    from pyspark.sql import functions as F
+
+    return rows.withColumn(PARTITION, F.hash(column(PARTITION), F.lit(number)))
 
 
 def _check_same_columns(where: str, first: DataFrame, other: DataFrame, number: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from penstock.streams.lowering import aggregates, deduplicating, joins, lookups, machine_nodes, row_functions, stateless
+from penstock.streams.lowering import aggregates, deduplication, joins, lookups, machine_nodes, row_functions, stateless
 from penstock.streams.topology import nodes
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LOWERINGS: Final[Mapping[type[nodes.Node], Lowering]] = {
     nodes.Aggregate: aggregates.lower_aggregate,
     nodes.MapRows: row_functions.lower_map_rows,
     nodes.Peek: row_functions.lower_peek,
-    nodes.Deduplicate: deduplicating.lower_deduplicate,
+    nodes.Deduplicate: deduplication.lower_deduplicate,
     nodes.StreamJoin: joins.lower_stream_join,
     nodes.TableJoin: joins.lower_table_join,
     nodes.StreamTableJoin: lookups.lower_stream_table_join,

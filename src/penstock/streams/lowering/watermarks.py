@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.streams.planning.members import closure
+from penstock.streams.planner.members import closure
 from penstock.streams.topology.nodes import TIMESTAMP, Aggregate, Fold, Node, Process
 from penstock.streams.topology.shapes import ancestors
 from penstock.streams.topology.windows import WindowKind

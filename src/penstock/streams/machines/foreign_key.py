@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Literal
 
-from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
-from penstock.streams.machines.ordering import latest
+from penstock.streams.machines.machine import Clock, MachineRecord, StateKind, States, StateSpec, TimeMode
+from penstock.streams.machines.row_order import latest
 
 MESSAGE, RIGHT = 0, 1
 # Changes of one right row while a left row stays as it is: a hundred million. The other 36 bits of a positive bigint
@@ -45,7 +45,9 @@ class LeftMachine:
         # A deleted row leaves its number of changes: results of a row that comes back have to be the newer ones.
         return {"row": StateSpec(StateKind.VALUE, "changes bigint, foreign string")}
 
-    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, key: str | None, rows: Iterable[MachineRecord], states: States, clock: Clock
+    ) -> Iterator[tuple[Any, ...]]:
         row = latest(rows)
         if row is None or key is None:
             return
@@ -82,7 +84,9 @@ class RightMachine:
             "lefts": StateSpec(StateKind.MAP, "changes bigint, micros bigint, value string", key="key string"),
         }
 
-    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, key: str | None, rows: Iterable[MachineRecord], states: States, clock: Clock
+    ) -> Iterator[tuple[Any, ...]]:
         rows = list(rows)
         messages = sorted((row for row in rows if row.side == MESSAGE), key=lambda row: row.offset)
         changed = latest(row for row in rows if row.side == RIGHT)
@@ -91,7 +95,7 @@ class RightMachine:
         if changed is not None and key is not None and (changed.value is not None or before[2] is not None):
             right = (before[0] + 1, changed.micros, changed.value)
             states.value("right").put(right)
-        asked: dict[str, tuple[Ask, Record, str]] = {}
+        asked: dict[str, tuple[Ask, MachineRecord, str]] = {}
         for message in messages:
             assert message.value is not None
             ask, left_key, value = message.value.split("\n", 2)
@@ -115,7 +119,7 @@ class RightMachine:
         return iter(())
 
     def _answers_of_asked(
-        self, asked: Mapping[str, tuple[Ask, Record, str]], before: tuple[Any, ...], right: tuple[Any, ...]
+        self, asked: Mapping[str, tuple[Ask, MachineRecord, str]], before: tuple[Any, ...], right: tuple[Any, ...]
     ) -> Iterator[tuple[Any, ...]]:
         had_result = self.how == "left" or before[2] is not None
         has_result = self.how == "left" or right[2] is not None

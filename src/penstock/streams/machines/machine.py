@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
 
-class Record(NamedTuple):
+class MachineRecord(NamedTuple):
     """A row of a frame."""
 
     side: int  # of two inputs: 0 the left one (the stream), 1 the right one (the table)
@@ -114,7 +114,7 @@ class Machine(Protocol):
     def states(self) -> Mapping[str, StateSpec]: ...
 
     def rows(
-        self, key: str | None, rows: Iterable[Record], states: States, clock: Clock
+        self, key: str | None, rows: Iterable[MachineRecord], states: States, clock: Clock
     ) -> Iterator[tuple[Any, ...]]: ...
 
     def timer(self, key: str | None, at_ms: int, states: States, clock: Clock) -> Iterator[tuple[Any, ...]]: ...

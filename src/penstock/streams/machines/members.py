@@ -1,6 +1,6 @@
 """The rows of a group, for aggregates that cannot take a row back: the smallest, the largest, the list of all.
 
-Rows are those of `regrouping`; a value is three lines: the sign, the member's key, and what is aggregated. What comes
+Rows are those of `regroups`; a value is three lines: the sign, the member's key, and what is aggregated. What comes
 out is the group with all of its members; one whose members have all left has none, and stays a row, as a sum of Kafka
 Streams stays at 0.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
+from penstock.streams.machines.machine import Clock, MachineRecord, StateKind, States, StateSpec, TimeMode
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,9 @@ class MembersMachine:
             "members": StateSpec(StateKind.MAP, "value string", key="key string"),
         }
 
-    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, key: str | None, rows: Iterable[MachineRecord], states: States, clock: Clock
+    ) -> Iterator[tuple[Any, ...]]:
         changed: dict[str, str | None] = {}
         changes, micros = states.value("group").get() or (0, 0)
         for row in rows:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.streams.machines.machine import Machine, Record
+from penstock.streams.machines.machine import Machine, MachineRecord
 
 Values = tuple[Any, ...]
 
@@ -112,7 +112,7 @@ class MemoryRun:
     timers: dict[Any, set[int]] = field(default_factory=dict)
 
     def batch(
-        self, rows: Iterable[tuple[Any, Record]], watermark_ms: int | None = None, processing_ms: int = 0
+        self, rows: Iterable[tuple[Any, MachineRecord]], watermark_ms: int | None = None, processing_ms: int = 0
     ) -> list[Values]:
         """The rows of a batch, each with its key, then the timers that ring: by the watermark or the clock."""
         found: list[Values] = []
@@ -133,14 +133,14 @@ class MemoryRun:
         return MemoryClock(watermark_ms, processing_ms, timers=self.timers.setdefault(key, set()))
 
 
-def by_key(rows: Iterable[tuple[Any, Record]]) -> dict[Any, list[Record]]:
-    found: dict[Any, list[Record]] = {}
+def by_key(rows: Iterable[tuple[Any, MachineRecord]]) -> dict[Any, list[MachineRecord]]:
+    found: dict[Any, list[MachineRecord]] = {}
     for key, record in rows:
         found.setdefault(key, []).append(record)
     return found
 
 
-def run_once(machine: Machine, rows: Mapping[Any, list[Record]]) -> Iterator[Values]:
+def run_once(machine: Machine, rows: Mapping[Any, list[MachineRecord]]) -> Iterator[Values]:
     """A machine over all rows there are, as over a batch frame.
 
     Timers ring once, in their order, after the key's last row: time goes on for ever behind it. Those that are set

@@ -1,6 +1,6 @@
 """A stream's rows with the table's row as it is when they come. A change of the table emits nothing.
 
-Rows of one batch are taken as `ordering` says; batches follow each other in the order of offsets, so that no position
+Rows of one batch are taken as `row_order` says; batches follow each other in the order of offsets, so that no position
 has to be remembered. A stream's row without a value joins nothing and is dropped; one without a key finds nothing, and
 a left join keeps it.
 """
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from penstock.streams.machines.machine import Clock, Record, StateKind, States, StateSpec, TimeMode
-from penstock.streams.machines.ordering import in_order
+from penstock.streams.machines.machine import Clock, MachineRecord, StateKind, States, StateSpec, TimeMode
+from penstock.streams.machines.row_order import in_order
 
 STREAM, TABLE = 0, 1
 
@@ -26,7 +26,9 @@ class StreamTableMachine:
     def states(self) -> Mapping[str, StateSpec]:
         return {"row": StateSpec(StateKind.VALUE, "value string")}
 
-    def rows(self, key: str | None, rows: Iterable[Record], states: States, clock: Clock) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, key: str | None, rows: Iterable[MachineRecord], states: States, clock: Clock
+    ) -> Iterator[tuple[Any, ...]]:
         state = states.value("row")
         held = state.get()
         before = current = None if held is None else held[0]

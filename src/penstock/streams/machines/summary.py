@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from penstock.streams.machines.values import Reader, write
+from penstock.streams.machines.values import ValueReader, write
 from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.functions import function_name
 
@@ -36,8 +36,8 @@ class Folding:
     function: Callable[[Any, Any], Any]
     initial: dict[str, Any] | None
     names: tuple[str, ...]  # of the state's columns: nothing else is kept
-    read_row: Reader
-    read_state: Reader
+    read_row: ValueReader
+    read_state: ValueReader
     node: str = "fold"
     column: ClassVar[str] = "value string"
 

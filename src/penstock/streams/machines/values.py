@@ -1,8 +1,8 @@
 """JSON text, as Spark writes and reads it, and Python's objects.
 
 What JSON has no type for is text there: a time as 2026-11-17T09:00:00.000000Z, a date as 2026-11-17, bytes in base64, a
-decimal as its digits, a float that is no number as "NaN" or "Infinity". `Reader` knows the types and makes datetimes,
-dates, bytes, Decimals and floats of them. Times are in UTC.
+decimal as its digits, a float that is no number as "NaN" or "Infinity". `ValueReader` knows the types and makes
+datetimes, dates, bytes, Decimals and floats of them. Times are in UTC.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 Converter = Callable[[Any], Any]
 
 
-class Reader:
+class ValueReader:
     """Of text of one type. `kind` is what DataType.jsonValue() gives."""
 
     def __init__(self, kind: Any) -> None:
@@ -27,7 +27,7 @@ class Reader:
         self._loads = json.JSONDecoder(parse_float=Decimal).decode if _has_decimal(kind) else json.loads
 
     def __reduce__(self) -> Any:
-        return (Reader, (self._kind,))
+        return (ValueReader, (self._kind,))
 
     def __call__(self, text: str) -> Any:
         found = self._loads(text)

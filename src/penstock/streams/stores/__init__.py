@@ -1,1 +1,1 @@
-"""State that can be asked for: changelogs of an application, read into SQLite, and answers over HTTP. No Spark."""
+"""Queryable state: reads the changelogs of an application into SQLite and answers over HTTP. No Spark."""

@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from penstock.client.connection import LoginRefusedError
 from penstock.http.callers.clients import NoBrokerLoginError, TooManyClientsError
+from penstock.http.operations import JSON
 from penstock.http.routes import Endpoint, ErrorForm
 from penstock.protocol.errors import ApiError
 from penstock.streams.stores.errors import StoreError
-from penstock.streams.stores.followed import Followed
-from penstock.streams.stores.reading import Found, Moment, Page
+from penstock.streams.stores.followed_store import Followed
+from penstock.streams.stores.store_reader import Found, Moment, Page
 
-JSON = "application/json"
 encode_json = msgspec.json.Encoder().encode
 # More rows are written beside the loop: these take 1 ms, and 10,000 would hold up everybody for 50.
 _FEW_ROWS: Final = 200

@@ -16,7 +16,7 @@ from typing import Any, Final
 from penstock.client.registry.errors import RegistryAnswerError, RegistryClientError
 from penstock.client.registry.settings import URL, RegistrySettings
 from penstock.client.registry.transport import Query, RegistryTransport, path_of
-from penstock.client.retrying import RetryPolicy
+from penstock.client.retries import RetryPolicy
 from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.rows import (
     OneStore,

@@ -21,10 +21,8 @@ from penstock.protocol.errors import ApiError
 from penstock.streams.stores.answers import row_of as shown_row
 from penstock.streams.stores.answers import state_of as shown_state
 from penstock.streams.stores.answers import window_of
-from penstock.streams.stores.asking import Patience
 from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import Cursor, NotJsonError, key_of
-from penstock.streams.stores.reading import Found, KeyRange, Moment, Page, TimeRange
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
 from penstock.streams.stores.rows import (
     Row,
@@ -38,6 +36,8 @@ from penstock.streams.stores.rows import (
     text_of,
 )
 from penstock.streams.stores.settings import check_application, servers_of
+from penstock.streams.stores.store_queries import Patience
+from penstock.streams.stores.store_reader import Found, KeyRange, Moment, Page, TimeRange
 
 T = TypeVar("T")
 _LISTING_S: Final = 5.0
@@ -94,7 +94,7 @@ class DirectStores(StoreSource):
     # ------------------------------------------------------------------------------------ questions
 
     def stores(self) -> list[StoreState]:
-        stores = self._open_replica.following.stores
+        stores = self._open_replica.follower.stores
         return [state_of(_plain(shown_state(each))) for _, each in sorted(stores.items())]
 
     def get_many(
@@ -112,7 +112,7 @@ class DirectStores(StoreSource):
                 stored = [key_of(key) for key in part]
             except NotJsonError as error:
                 raise StoreError(400, f"a key is no JSON: {error}") from None
-            moment, found = self._ask(self._open_replica.asking.get_all(store, stored, patience))
+            moment, found = self._ask(self._open_replica.queries.get_all(store, stored, patience))
             return [None if each is None else _row(shown_row(each), moment) for each in found]
 
         return ask_in_parts(ask, keys)
@@ -121,10 +121,10 @@ class DirectStores(StoreSource):
         self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:
         wanted = KeyRange(text_of(first), text_of(last), prefix)
-        asking = self._open_replica.asking
+        queries = self._open_replica.queries
 
         def ask(size: int, after: Cursor | None) -> tuple[list[Row], Cursor | None]:
-            return _rows_of(self._ask(asking.keys(store, wanted, size, after, Patience({}))), shown_row)
+            return _rows_of(self._ask(queries.keys(store, wanted, size, after, Patience({}))), shown_row)
 
         return ask_by_pages(ask, limit)
 
@@ -133,10 +133,10 @@ class DirectStores(StoreSource):
     ) -> Iterator[Row]:
         usual = TimeRange()
         times = TimeRange(usual.first_ms if start_ms is None else start_ms, usual.last_ms if end_ms is None else end_ms)
-        asking = self._open_replica.asking
+        queries = self._open_replica.queries
 
         def ask(size: int, after: Cursor | None) -> tuple[list[Row], Cursor | None]:
-            page = self._ask(asking.windows(store, text_of(key), times, size, after, Patience({})))
+            page = self._ask(queries.windows(store, text_of(key), times, size, after, Patience({})))
             return _rows_of(page, window_of)
 
         return ask_by_pages(ask, None)

@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 from starlette.datastructures import QueryParams
 
-from penstock.streams.stores.asking import Patience
+from penstock.http.operations import Parameter
 from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import Cursor, NotJsonError, StoredKey, body_decoder, key_of
 from penstock.streams.stores.positions import parse_position, position_of
-from penstock.streams.stores.reading import MOST_ROWS, KeyRange, TimeRange
 from penstock.streams.stores.rows import MOST_KEYS
+from penstock.streams.stores.store_queries import Patience
+from penstock.streams.stores.store_reader import MOST_ROWS, KeyRange, TimeRange
 
 USUAL_ROWS: Final = 100
 _MOST_DIGITS: Final = 18
@@ -22,6 +23,27 @@ _PATIENCE: Final = ("min_position", "wait")
 KEY_NAMES: Final = ("from", "to", "prefix", "limit", "after", *_PATIENCE)
 WINDOW_NAMES: Final = ("from", "to", "limit", "after", *_PATIENCE)
 GET_NAMES: Final = _PATIENCE
+_DESCRIBED: Final = (
+    Parameter(
+        "from", "The first key, or of windows the first start (milliseconds or ISO 8601); included.", {"type": "string"}
+    ),
+    Parameter("to", "The last key, or of windows the last start; included.", {"type": "string"}),
+    Parameter("prefix", "What keys begin with, where they are text.", {"type": "string"}),
+    Parameter(
+        "limit",
+        f"The most rows of a page; at most {MOST_ROWS:,}.",
+        {"type": "integer", "minimum": 1, "default": USUAL_ROWS},
+    ),
+    Parameter("after", "`next` of the page before.", {"type": "string"}),
+    Parameter(
+        "min_position", "Wait until everything before is in the store: 0:12,1:7 or a JSON object.", {"type": "string"}
+    ),
+    Parameter("wait", "For how many seconds; 5 with min_position, 60 at most.", {"type": "number", "minimum": 0}),
+)
+
+
+def described(names: tuple[str, ...]) -> tuple[Parameter, ...]:
+    return tuple(each for each in _DESCRIBED if each.name in names)
 
 
 def check_names(query: QueryParams, known: tuple[str, ...]) -> None:

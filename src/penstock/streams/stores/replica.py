@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.client.brokers import Brokers
-from penstock.streams.stores.asking import Asking
-from penstock.streams.stores.followed import APPLICATION
-from penstock.streams.stores.following import Following, OtherClusterError
+from penstock.streams.stores.changelog_follower import ChangelogFollower, OtherClusterError
+from penstock.streams.stores.followed_store import APPLICATION
 from penstock.streams.stores.storage import Storage, StorageLockedError
+from penstock.streams.stores.store_queries import StoreQueries
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -36,12 +36,12 @@ class Subject(NamedTuple):
 
 
 class Replica:
-    def __init__(self, subject: Subject, storage: Storage, following: Following) -> None:
+    def __init__(self, subject: Subject, storage: Storage, follower: ChangelogFollower) -> None:
         self.subject = subject
-        self.following = following
-        self.asking = Asking(following, storage.path)
+        self.follower = follower
+        self.queries = StoreQueries(follower, storage.path)
         self._storage = storage
-        self._running = asyncio.create_task(following.run(), name="changelogs")
+        self._running = asyncio.create_task(follower.run(), name="changelogs")
 
     @classmethod
     async def open(
@@ -55,18 +55,20 @@ class Replica:
             raise ReplicaError(f"{error}: give each server a directory of its own (--data)") from None
         except (OSError, sqlite3.Error) as error:
             raise ReplicaError(f"{path} cannot be opened: {error}") from None
-        following = Following(brokers, storage, subject.application, now_ms, only=subject.only, interval_s=interval_s)
-        return cls(subject, storage, following)
+        follower = ChangelogFollower(
+            brokers, storage, subject.application, now_ms, only=subject.only, interval_s=interval_s
+        )
+        return cls(subject, storage, follower)
 
     @property
     def is_ready(self) -> bool:
-        following = self.following
-        return following.was_listed.is_set() and all(each.is_ready for each in following.stores.values())
+        follower = self.follower
+        return follower.was_listed.is_set() and all(each.is_ready for each in follower.stores.values())
 
     async def wait_ready(self) -> None:
         """Until every store that there was at first was read to its end once."""
-        await self.following.was_listed.wait()
-        for store in list(self.following.stores.values()):
+        await self.follower.was_listed.wait()
+        for store in list(self.follower.stores.values()):
             await store.wait_for({})
 
     async def wait_ready_or_failed(self) -> None:
@@ -94,5 +96,5 @@ class Replica:
     async def close(self) -> None:
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
-        await asyncio.to_thread(self.asking.close)
+        await asyncio.to_thread(self.queries.close)
         await asyncio.to_thread(self._storage.close)

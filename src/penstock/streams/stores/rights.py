@@ -17,7 +17,7 @@ from penstock.core.bounded_cache import BoundedCache
 from penstock.http.callers.clients import CallerClients
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.acls.types import Operation
-from penstock.security.audit.events import AuditEvent, Auditor, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind, Auditor
 from penstock.streams.stores.errors import StoreError
 
 # A right that is taken away counts for so long.
@@ -41,10 +41,10 @@ class StoreRights:
         StoreError."""
         if await self.readable(request, [topic]):
             return
-        if Kind.DENIAL in self._auditor.kinds:
+        if AuditKind.DENIAL in self._auditor.kinds:
             self._auditor.record(
                 AuditEvent(
-                    Kind.DENIAL,
+                    AuditKind.DENIAL,
                     "StoreQuery",
                     is_allowed=False,
                     principal=request.state.principal or "",

@@ -21,7 +21,7 @@ from starlette.responses import Response
 from penstock.client.addresses import Address
 from penstock.client.brokers import Brokers, LoginRefusedError
 from penstock.client.credentials import CredentialsError
-from penstock.client.reaching.first_contact import wait_for_contact
+from penstock.client.routes.first_contact import wait_for_contact
 from penstock.client.security import ClientSecurity, client_security
 from penstock.core.clock import SystemClock
 from penstock.core.config.types import ConfigError
@@ -35,17 +35,17 @@ from penstock.http.callers.delegation import DelegationTokens
 from penstock.http.limits import HttpLimits
 from penstock.http.monitoring import Published, http_numbers, metrics_route
 from penstock.http.routes import Route
-from penstock.http.running import SECRET_BYTES, ListenerSecurity, ServiceError, login_by_brokers, parse_listener
 from penstock.http.server import HttpServer
+from penstock.http.service_process import SECRET_BYTES, ListenerSecurity, ServiceError, login_by_brokers, parse_listener
 from penstock.protocol.messages.metadata import MetadataResponse
 from penstock.streams.stores.answers import ERRORS, answer, refusal
-from penstock.streams.stores.asking import Asking
 from penstock.streams.stores.errors import StoreError
-from penstock.streams.stores.followed import Followed
+from penstock.streams.stores.followed_store import Followed
 from penstock.streams.stores.replica import Replica, ReplicaError, Subject
 from penstock.streams.stores.rights import StoreRights
 from penstock.streams.stores.routes import Desk, routes
 from penstock.streams.stores.settings import StoresSettings, servers_of
+from penstock.streams.stores.store_queries import StoreQueries
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ _CLIENT_ID: Final = "penstock-stores"
 
 
 class StoresServer:
-    """A `Service` of penstock.http.running."""
+    """A `Service` of penstock.http.service_process."""
 
     def __init__(self, settings: StoresSettings, now_ms: Callable[[], int] | None = None) -> None:
         """Raises ConfigError."""
@@ -81,7 +81,7 @@ class StoresServer:
     @property
     def stores(self) -> list[Followed]:
         """Those that are followed now."""
-        return [] if self._replica is None else list(self._replica.following.stores.values())
+        return [] if self._replica is None else list(self._replica.follower.stores.values())
 
     async def start(self) -> None:
         """Raises ConfigError, and OSError where the port is taken."""
@@ -95,7 +95,7 @@ class StoresServer:
         more = [] if clients is None else [clients[1]]
         security = await ListenerSecurity.read(settings, self._listener.scheme, more)
         rights = StoreRights(None if clients is None else clients[0], self._auditor)
-        desk = Desk(settings.application, self._cluster, self._asking, rights)
+        desk = Desk(settings.application, self._cluster, self._queries, rights)
         connections = settings["penstock.streams.max.connections"]
         self._http = HttpServer(
             NAME,
@@ -147,7 +147,7 @@ class StoresServer:
             await self._replica.wait_ready_or_failed()
         except ReplicaError as error:
             raise ServiceError(str(error)) from None
-        if not self._replica.following.stores:
+        if not self._replica.follower.stores:
             return f"there is no topic {self._settings.application}-*-changelog yet"
         return ""
 
@@ -200,8 +200,8 @@ class StoresServer:
     def _cluster(self) -> str | None:
         return None if self._replica is None else self._replica.subject.cluster
 
-    def _asking(self) -> Asking | None:
-        return None if self._replica is None else self._replica.asking
+    def _queries(self) -> StoreQueries | None:
+        return None if self._replica is None else self._replica.queries
 
     def _why_not_ready(self) -> str:
         """Who was ready stays so: answers come from the file, also while brokers are away."""
@@ -242,7 +242,7 @@ class StoresServer:
         )
 
     def _records(self) -> int:
-        return 0 if self._replica is None else self._replica.following.records
+        return 0 if self._replica is None else self._replica.follower.records
 
 
 def _read_client_files(settings: StoresSettings) -> ClientSecurity:

@@ -8,7 +8,7 @@ from typing import Final
 from penstock.client.addresses import Address, parse_servers
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, Importance, Range
 from penstock.http.settings import HTTP_KEYS, Settings
-from penstock.streams.stores.followed import APPLICATION
+from penstock.streams.stores.followed_store import APPLICATION
 
 _HIGH, _LOW = Importance.HIGH, Importance.LOW
 _CLIENT: Final = "client."

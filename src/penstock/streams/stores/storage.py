@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from penstock.client.fetching import FetchedRecord
+from penstock.client.partition_fetch import FetchedRecord
 from penstock.streams.stores.keys import NotJsonError, StoredKey, parse_key
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Saved(NamedTuple):
     at_end_ms: int
 
 
-class Change(NamedTuple):
+class ChangelogBatch(NamedTuple):
     """What was read of one partition."""
 
     partition: int
@@ -156,7 +156,7 @@ class Storage:
             self._save_state(number, position, sorted({*restoring, *starts}), rows)
         return rows
 
-    def apply(self, number: int, changes: Iterable[Change], now_ms: int) -> Applied:
+    def apply(self, number: int, changes: Iterable[ChangelogBatch], now_ms: int) -> Applied:
         """With `now_ms` where all partitions are at their ends; 0 says nothing of that."""
         with self._transaction() as connection:
             position, restoring, rows = self._state(number)
@@ -243,7 +243,7 @@ class Stored(NamedTuple):
     offset: int
 
 
-def _latest(change: Change) -> tuple[dict[StoredKey, Stored | None], int]:
+def _latest(change: ChangelogBatch) -> tuple[dict[StoredKey, Stored | None], int]:
     """By key, the last row, or None where it was deleted; and how many records could not be read."""
     latest: dict[StoredKey, Stored | None] = {}
     unreadable = 0

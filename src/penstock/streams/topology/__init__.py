@@ -1,1 +1,1 @@
-"""What an application is made of, and how one is put together. Pure: no Spark, no broker."""
+"""The topology of an application: its nodes and their assembly. Pure: no Spark, no broker."""

@@ -16,7 +16,7 @@ from penstock.streams.topology.errors import StreamsError
 from penstock.streams.topology.row_types import columns_of
 
 
-class Kind(StrEnum):
+class FormatKind(StrEnum):
     JSON = "json"
     TEXT = "text"
     RAW = "raw"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    kind: Kind
+    kind: FormatKind
     columns: str = ""  # of JSON: DDL; empty where rows are written, and their columns are known
     row_type: type | None = None  # a dataclass that has given the columns
     subject: str | None = None  # of a registry; None: <topic>-key, <topic>-value
@@ -37,20 +37,20 @@ def json(columns: str | type | None = None) -> Format:
     """An object per record, with these columns: DDL, or a dataclass, which is also what functions see as a row. Without
     columns only for what is written: rows know theirs. `json("bigint")`, of a key: a JSON value of this type."""
     if columns is None:
-        return Format(Kind.JSON)
+        return Format(FormatKind.JSON)
     if isinstance(columns, str):
         if not columns.strip():
             raise StreamsError("json() got no columns", 'Write them as DDL, json("user string, at timestamp").')
-        return Format(Kind.JSON, columns.strip())
-    return Format(Kind.JSON, columns_of(columns), columns)
+        return Format(FormatKind.JSON, columns.strip())
+    return Format(FormatKind.JSON, columns_of(columns), columns)
 
 
 def text() -> Format:
-    return Format(Kind.TEXT)
+    return Format(FormatKind.TEXT)
 
 
 def raw() -> Format:
-    return Format(Kind.RAW)
+    return Format(FormatKind.RAW)
 
 
 def registry(
@@ -61,14 +61,14 @@ def registry(
     """`schema_type` and `schema` are of what is written; what is read says by which schema it was written."""
     if schema_type not in ("AVRO", "JSON", "PROTOBUF"):
         raise StreamsError(f"{schema_type!r} is no type of schema", "AVRO, JSON and PROTOBUF are.")
-    return Format(Kind.REGISTRY, subject=subject, schema_type=schema_type, schema=schema)
+    return Format(FormatKind.REGISTRY, subject=subject, schema_type=schema_type, schema=schema)
 
 
 def check_readable(found: Format, where: str) -> Format:
     """Of what is read somebody has to say the columns."""
     if not isinstance(found, Format):
         raise StreamsError(f"{where} is no format: {found!r}", "json(...), text(), raw() and registry() make one.")
-    if found.kind is Kind.JSON and not found.columns:
+    if found.kind is FormatKind.JSON and not found.columns:
         raise StreamsError(
             f"{where} is read as JSON, but has no columns", 'Say them: json("user string, at timestamp").'
         )

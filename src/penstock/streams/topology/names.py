@@ -64,6 +64,18 @@ def check_topic(topic: Any) -> str:
     return str(topic)
 
 
+def several_topics(topics: Any) -> tuple[str, ...]:
+    """Of one stream. Returns them."""
+    if not isinstance(topics, list | tuple) or len(topics) < 2:
+        raise StreamsError(
+            f"{topics!r} are not several topics", 'One topic is a text, "orders"; several are a list of texts.'
+        )
+    for number, topic in enumerate(topics):
+        if check_topic(topic) in topics[:number]:
+            raise StreamsError(f"the topic {topic} is named twice", "Each of its records counts once.")
+    return tuple(topics)
+
+
 def changelog_topic(application: str, name: str) -> str:
     return f"{application}-{name}{CHANGELOG}"
 

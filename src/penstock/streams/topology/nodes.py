@@ -1,4 +1,4 @@
-"""The nodes of a topology: frozen, plain values. `building` makes them, `planning` reads them, `lowering` runs them.
+"""The nodes of a topology: frozen, plain values. `builder` makes them, `planner` reads them, `lowering` runs them.
 
 Rows between nodes are columns of a frame: those of the value, and these, which every frame has:
 
@@ -6,8 +6,8 @@ Rows between nodes are columns of a frame: those of the value, and these, which 
                 `key`, `start` and `end` (milliseconds since 1970)
     _timestamp  the time of the event: the record's, or what `time` of its source says
     _null       whether the record has no value; the value's columns are null then. In a table: the key is deleted
-    _partition  of the record that the row came from (streams of several topics that are merged: a number that no
-                partition of another topic has); with
+    _partition  of the record that the row came from (of merged topics: a number that no partition of another topic has;
+                with a pattern among them: a hash, which two partitions seldom share); with
     _offset     it orders the rows of one key. Windowed and aggregated rows have the largest of what they were made of
 
 and `_headers`, where the source has asked for headers, until the first stateful node. A field of a value that has one
@@ -24,6 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from penstock.streams.topology.formats import Format
+from penstock.streams.topology.topic_choice import TopicChoice
 from penstock.streams.topology.windows import JoinWindow, Window
 
 if TYPE_CHECKING:
@@ -52,9 +53,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Source(Node):
-    """A topic. A global table is read whole by every task and is only joined."""
+    """A topic or, of a stream, a pattern of topics. A global table is read whole by every task and is only joined."""
 
-    topic: str
+    topic: TopicChoice
     key: Format
     value: Format
     shape: Shape = Shape.STREAM
@@ -63,7 +64,14 @@ class Source(Node):
     grace_ms: int | None = None  # for windows and joins that do not say it themselves
     start: str = "earliest"
     with_headers: bool = False
+    fail_on_data_loss: bool = True  # where records are gone before they were read, or a topic is
     refresh_ms: int = 1000  # of a global table: how old a task's copy may be
+
+    @property
+    def only_topic(self) -> str:
+        """Of a source that is no pattern: a table, or a stream whose subject in the registry has no name of its own."""
+        assert isinstance(self.topic, str), f"{self.name} reads {self.topic}"
+        return self.topic
 
 
 # Without state. Input and output have the same shape.
@@ -159,8 +167,11 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True)
 class Fold(Node):
-    """A Python function (state or None, row) -> state per key and window, both dicts. Gives a table. Streams only.
-    Of a state only its columns are kept. None deletes the key."""
+    """A Python function (state or None, row) -> state per key and window, both dicts. Gives a table. Of a state its
+    columns alone are kept. None deletes the key.
+
+    Of a stream, or, with `subtract`, of a table: a second function of the same kind takes back what a row gave, when
+    the row changes, moves to another group or is deleted. It is not called where there is no state."""
 
     function: Callable[[Any, Any], Any]
     columns: str  # DDL of the state, which is the result
@@ -168,6 +179,7 @@ class Fold(Node):
     group: tuple[tuple[str, Expression], ...]
     window: Window | None = None
     is_final: bool = False
+    subtract: Callable[[Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +244,8 @@ class Sink(Node):
     value: Format
     partitions: int = 0  # of the topic if it has to be made; 0: as many as the largest source has
     config: tuple[tuple[str, str], ...] = ()
+    partition: Expression | None = None  # where a record goes; null, or None: by its key
+    topic_of: Expression | None = None  # which topic a record goes to; null, or None: to `topic`
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql_identifiers import quote
 from penstock.streams.topology.errors import StreamsError
 
 _SIMPLE: dict[Any, str] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from penstock.streams.topology.nodes import (
     Aggregate,
@@ -16,6 +17,7 @@ from penstock.streams.topology.nodes import (
     TableJoin,
     Topology,
 )
+from penstock.streams.topology.topic_choice import reads
 
 
 def shape_of(topology: Topology, name: str) -> Shape:
@@ -27,6 +29,14 @@ def shape_of(topology: Topology, name: str) -> Shape:
         case node:
             # The first input is what a node without a shape of its own passes on.
             return shape_of(topology, node.inputs[0])
+
+
+def found_by_patterns(nodes: Iterable[Node], topics: Iterable[str]) -> Iterator[tuple[Source, str]]:
+    """Sources that choose their topics by a pattern, with each of these topics that the pattern finds."""
+    known = list(topics)
+    for node in nodes:
+        if isinstance(node, Source) and isinstance(node.topic, re.Pattern):
+            yield from ((node, topic) for topic in known if reads(node.topic, topic))
 
 
 def ancestors(topology: Topology, name: str) -> Iterator[Node]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from penstock.streams.topology.durations import Duration, duration_ms, positive_ms
+from penstock.core.time.durations import Duration
+from penstock.streams.topology.durations import duration_ms, positive_ms
 from penstock.streams.topology.errors import StreamsError
 
 

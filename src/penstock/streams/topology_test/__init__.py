@@ -1,4 +1,4 @@
-"""An application run on rows of a test: no broker, results within a second once a Spark session is up."""
+"""Runs an application on a test's rows: no broker, results within a second once a Spark session is up."""
 
 from penstock.streams.topology_test.records import Record
 from penstock.streams.topology_test.topology_test import TopologyTest

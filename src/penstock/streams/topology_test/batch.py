@@ -5,19 +5,19 @@ rows everything is computed anew."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.queries import dead_letter_rows, root_rows
-from penstock.streams.planning.plan import Plan, Query
+from penstock.streams.planner.plan import Plan, PlannedQuery
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Kind
+from penstock.streams.topology.formats import FormatKind
 from penstock.streams.topology_test.engine import KeyKinds, outputs_of
 from penstock.streams.topology_test.frames import collected, frame, united
 from penstock.streams.topology_test.records import RawRecord
-from penstock.streams.topology_test.topics import Topics
+from penstock.streams.topology_test.topics import Topics, Written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,18 +41,23 @@ class BatchEngine:
     def read(self, topic: str) -> Sequence[RawRecord]:
         if topic == self._plan.topology.dead_letters:
             return collected(united([dead_letter_rows(self._context, self._read)]), 1)[0]
-        return [record for records in self._written(topic) for record in records]
+        return self._written(topic, self._topics.writers(topic))
 
-    def key_kind(self, topic: str) -> Kind:
+    def key_kind(self, topic: str) -> FormatKind:
         return self._key_kinds[topic]
 
     def close(self) -> None:
         self._results.clear()
 
-    def _written(self, topic: str) -> list[list[RawRecord]]:
-        return [self._result(each.query)[each.query.outputs.index(each.output)] for each in self._topics.writers(topic)]
+    def _written(self, topic: str, writers: Iterable[Written]) -> list[RawRecord]:
+        return [
+            record
+            for each in writers
+            for record in self._result(each.query)[each.query.outputs.index(each.output)]
+            if (record.topic or each.output.topic) == topic
+        ]
 
-    def _result(self, query: Query) -> list[list[RawRecord]]:
+    def _result(self, query: PlannedQuery) -> list[list[RawRecord]]:
         if query.name in self._running:
             circle = " -> ".join([*self._running[self._running.index(query.name) :], query.name])
             raise StreamsError(
@@ -67,7 +72,7 @@ class BatchEngine:
                 self._running.pop()
         return self._results[query.name]
 
-    def _run(self, query: Query) -> list[list[RawRecord]]:
+    def _run(self, query: PlannedQuery) -> list[list[RawRecord]]:
         context = self._context.of(query)
         rows = root_rows(context, query, self._read)
         self._key_kinds.find(context, query, rows)
@@ -75,6 +80,8 @@ class BatchEngine:
 
     def _read(self, node: str) -> DataFrame:
         source = self._topics.reading(node)
-        written = [record for records in self._written(source.topic) for record in records]
-        records = [*self._piped.get(source.topic, ()), *written]
-        return frame(self._spark, source.topic, records, source.with_headers)
+        topics = {
+            topic: [*self._piped.get(topic, ()), *self._written(topic, self._topics.named_writers(topic))]
+            for topic in self._topics.read_of(source.topic, self._piped)
+        }
+        return frame(self._spark, topics, source.with_headers)

@@ -1,4 +1,4 @@
-"""What runs the queries of a test: at once (`batch`), or step by step (`stepping`)."""
+"""What runs the queries of a test: at once (`batch`), or step by step (`step_engine`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from penstock.streams.lowering.context import Context
 from penstock.streams.lowering.encoding import key_kind
 from penstock.streams.lowering.queries import output_records, output_rows
-from penstock.streams.planning.plan import Query, TopicKind
-from penstock.streams.topology.formats import Kind
+from penstock.streams.planner.plan import PlannedQuery, TopicKind
+from penstock.streams.topology.formats import FormatKind
 from penstock.streams.topology.nodes import KEY, Sink
 from penstock.streams.topology_test.frames import collected, united
 from penstock.streams.topology_test.records import RawRecord
@@ -24,7 +24,7 @@ class Engine(Protocol):
     def read(self, topic: str) -> Sequence[RawRecord]:
         """All that was written there so far."""
 
-    def key_kind(self, topic: str) -> Kind:
+    def key_kind(self, topic: str) -> FormatKind:
         """How the keys of a topic are written, whose sink does not say it."""
 
     def close(self) -> None: ...
@@ -34,9 +34,10 @@ class KeyKinds:
     """Of sinks that do not say how their keys are written, by topic."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Kind] = {}
+        self._found: dict[str, FormatKind] = {}
+        self._of_chosen = FormatKind.TEXT  # of topics that rows choose
 
-    def find(self, context: Context, query: Query, rows: DataFrame) -> None:
+    def find(self, context: Context, query: PlannedQuery, rows: DataFrame) -> None:
         """`rows` are those of the query's root."""
         for output in query.outputs:
             if output.kind is TopicKind.SINK and output.topic not in self._found:
@@ -44,12 +45,14 @@ class KeyKinds:
                 if isinstance(sink, Sink) and sink.key is None:
                     made = output_rows(context, query, output.node, rows)
                     self._found[output.topic] = key_kind(made.schema[KEY].dataType)
+                    if sink.topic_of is not None:
+                        self._of_chosen = self._found[output.topic]
 
-    def __getitem__(self, topic: str) -> Kind:
-        return self._found[topic]
+    def __getitem__(self, topic: str) -> FormatKind:
+        return self._found.get(topic, self._of_chosen)
 
 
-def outputs_of(context: Context, query: Query, rows: DataFrame) -> list[list[RawRecord]]:
+def outputs_of(context: Context, query: PlannedQuery, rows: DataFrame) -> list[list[RawRecord]]:
     """What the query writes to each of its outputs, in one job. `rows` are those of its root."""
     outputs = [output_records(context, query, output, rows) for output in query.outputs]
     return collected(united(outputs), len(outputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -48,11 +48,14 @@ def columns_ddl(with_headers: bool) -> str:
     return DDL_WITH_HEADERS if with_headers else DDL
 
 
-def frame(spark: SparkSession, topic: str, records: Sequence[RawRecord], with_headers: bool) -> DataFrame:
-    """Small enough to be a part of the plan: Spark reads nothing for it."""
-    if not records:
+def frame(spark: SparkSession, topics: Mapping[str, Sequence[RawRecord]], with_headers: bool) -> DataFrame:
+    """Records by topic. Small enough to be a part of the plan: Spark reads nothing for it."""
+    tables = [arrow_table(topic, records) for topic, records in topics.items() if records]
+    if not tables:
         return spark.createDataFrame([], columns_ddl(with_headers))
-    table = arrow_table(topic, records)
+    import pyarrow as pa
+
+    table = pa.concat_tables(tables)
     return spark.createDataFrame(table if with_headers else table.drop_columns([_HEADERS]))
 
 
@@ -64,6 +67,7 @@ def united(outputs: Iterable[DataFrame]) -> DataFrame:
     for number, rows in enumerate(outputs):
         timestamp = F.col("timestamp") if "timestamp" in rows.columns else F.lit(None)
         headers = F.col(_HEADERS) if _HEADERS in rows.columns else F.lit(None)
+        topic = F.col("topic") if "topic" in rows.columns else F.lit(None)
         frames.append(
             rows.select(
                 F.lit(number).alias("output"),
@@ -71,6 +75,7 @@ def united(outputs: Iterable[DataFrame]) -> DataFrame:
                 F.col("value").cast("binary").alias("value"),
                 timestamp.cast("timestamp").alias("timestamp"),
                 headers.cast(_HEADERS_TYPE).alias(_HEADERS),
+                topic.cast("string").alias("topic"),
             )
         )
     return reduce(lambda left, right: left.unionAll(right), frames)
@@ -80,8 +85,8 @@ def collected(rows: DataFrame, count: int) -> list[list[RawRecord]]:
     """What `united` united, per output and in its order."""
     outputs: list[list[RawRecord]] = [[] for _ in range(count)]
     for row in rows.toArrow().to_pylist():
-        record = RawRecord(row["key"], row["value"], _milliseconds(row["timestamp"]), _headers(row[_HEADERS]))
-        outputs[row["output"]].append(record)
+        time, headers = _milliseconds(row["timestamp"]), _headers(row[_HEADERS])
+        outputs[row["output"]].append(RawRecord(row["key"], row["value"], time, headers, row["topic"]))
     return outputs
 
 

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology.formats import Format, FormatKind
 from penstock.streams.topology.nodes import HEADERS, KEY, NULL, TIMESTAMP
 
 Headers = tuple[tuple[str, bytes], ...]
@@ -50,6 +50,7 @@ class RawRecord:
     value: bytes | None
     timestamp_ms: int
     headers: Headers = ()
+    topic: str | None = None  # that the row has chosen; None: the output's
 
 
 def record_of(row: Any) -> Record:
@@ -88,16 +89,16 @@ def encode(topic: str, is_key: bool, kind: Format, given: Any, by_registry: ByRe
     if given is None or isinstance(given, bytes):
         return given
     what = "key" if is_key else "value"
-    if kind.kind is Kind.REGISTRY:
+    if kind.kind is FormatKind.REGISTRY:
         return by_registry(topic, is_key, kind, _plain(given))
-    if kind.kind is Kind.JSON:
+    if kind.kind is FormatKind.JSON:
         return json_bytes(given)
     if isinstance(given, Mapping) and not is_key and set(given) == {"value"}:
         return encode(topic, is_key, kind, given["value"], by_registry)
-    if kind.kind is Kind.RAW or isinstance(given, Mapping):
+    if kind.kind is FormatKind.RAW or isinstance(given, Mapping):
         raise StreamsError(
             f"the {what} of topic {topic} is {kind.kind.value}, and a row has {given!r}",
-            f"Give the {'bytes' if kind.kind is Kind.RAW else 'text'}, or say json(...) where the topic is read.",
+            f"Give the {'bytes' if kind.kind is FormatKind.RAW else 'text'}, or say json(...) where the topic is read.",
         )
     return str(given).encode()
 

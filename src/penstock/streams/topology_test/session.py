@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.pipelines.pipeline import Pipeline, Settings
-from penstock.pipelines.running.session import session_settings, start_session
+from penstock.pipelines.runtime.spark.session import session_settings, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

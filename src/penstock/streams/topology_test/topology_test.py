@@ -18,10 +18,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from penstock.pipelines.pipeline import Settings
-from penstock.streams.planning.plan import Plan
-from penstock.streams.topology_test.coding import Coding
+from penstock.streams.planner.plan import Plan
+from penstock.streams.topology.topic_choice import topics_text
 from penstock.streams.topology_test.records import RawRecord, Record, last_by_key, record_of, timestamp_ms
 from penstock.streams.topology_test.session import session_for_tests
+from penstock.streams.topology_test.test_serdes import Coding
 from penstock.streams.topology_test.topics import Topics
 
 if TYPE_CHECKING:
@@ -63,8 +64,8 @@ class TopologyTest:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The topics that the application reads."""
-        return tuple(self._topics.sources)
+        """The topics that the application reads; of a pattern, the pattern in words."""
+        return tuple(map(topics_text, self._topics.sources))
 
     def pipe(self, topic: str, rows: Iterable[Any]) -> None:
         """Writes rows to a topic that the application reads: see `records` for what a row is.
@@ -102,7 +103,7 @@ class TopologyTest:
 def _open_engine(spark: SparkSession, plan: Plan, settings: Settings, step: bool) -> Engine:
     # Here, since lowering imports Spark.
     if step:
-        from penstock.streams.topology_test.stepping import StepEngine
+        from penstock.streams.topology_test.step_engine import StepEngine
 
         return StepEngine(spark, plan, settings)
     from penstock.streams.topology_test.batch import BatchEngine

@@ -17,7 +17,7 @@ from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.registry.errors import NotLeaderError
 from penstock.registry.log import LogRecord
 from penstock.registry.node.election import Identity
-from penstock.registry.node.node import Node, NodeError, NodeSettings
+from penstock.registry.node.node import NodeError, NodeSettings, RegistryNode
 from penstock.registry.node.topic import TopicSettings
 from tests.integration.registry.node.rounds import BROKER_CONFIG, REGISTRY_CONFIG, ask, schema_text
 from tests.integration.registry.node.test_several_instances import wait_until
@@ -92,7 +92,7 @@ def test_no_id_is_given_twice_when_two_instances_start_at_the_same_moment(
         nodes = [registry._registry.server.node for registry in registries]
         wait_until(lambda: all(node.was_assigned for node in nodes), "the group has settled")
         assert [register(port, 2_000) for port in ports] == [21, 21]
-        assert sum(node.office.is_held for node in nodes) == 1
+        assert sum(node.leader_writer.is_held for node in nodes) == 1
 
 
 class Meeting(Brokers):
@@ -119,12 +119,14 @@ class Instances:
         self._stack = contextlib.AsyncExitStack()
         self.barrier = asyncio.Barrier(1)
 
-    def start(self, number: int, *, is_eligible: bool = True, replay: Callable[..., None] | None = None) -> Node:
+    def start(
+        self, number: int, *, is_eligible: bool = True, replay: Callable[..., None] | None = None
+    ) -> RegistryNode:
         async def nothing() -> None: ...
 
         brokers = Meeting([self._address])
         brokers.barrier = self.barrier
-        node = Node(brokers, self._settings, replay or (lambda *record: None), nothing, lambda cluster_id: None)
+        node = RegistryNode(brokers, self._settings, replay or (lambda *record: None), nothing, lambda cluster_id: None)
         self._stack.push_async_callback(brokers.close)
         self._stack.push_async_callback(node.close)
         node.start(Identity(f"{number}.example", 8081, is_eligible))
@@ -163,17 +165,19 @@ def test_one_of_two_that_claim_to_lead_is_fenced_and_the_group_settles(
         instances.barrier = asyncio.Barrier(2)
         nodes = [instances.start(number) for number in range(2)]
         # A machine that is busy may have settled before both took office: then the group has left one in it.
-        await until(lambda: all(node.office.terms or node.was_assigned for node in nodes))
-        outcomes = await asyncio.gather(*(node.office.write([record(1)]) for node in nodes), return_exceptions=True)
+        await until(lambda: all(node.leader_writer.terms or node.was_assigned for node in nodes))
+        outcomes = await asyncio.gather(
+            *(node.leader_writer.write([record(1)]) for node in nodes), return_exceptions=True
+        )
         assert [type(each) for each in outcomes if each is not None] in ([NotLeaderError], [NotLeaderError] * 2)
         await until(lambda: all(node.was_assigned and node.is_ready for node in nodes))
         assert [node.leader for node in nodes] == [nodes[0].identity] * 2
-        await until(lambda: [node.office.is_held for node in nodes] == [True, False])
+        await until(lambda: [node.leader_writer.is_held for node in nodes] == [True, False])
         # The one that is chosen may not know yet that it was fenced: then it begins anew.
         with contextlib.suppress(NotLeaderError):
-            await nodes[0].office.write([record(2)])
-        await until(lambda: nodes[0].office.is_held)
-        await nodes[0].office.write([record(3)])
+            await nodes[0].leader_writer.write([record(2)])
+        await until(lambda: nodes[0].leader_writer.is_held)
+        await nodes[0].leader_writer.write([record(3)])
 
     run(settling_broker, topic, scenario)
 
@@ -183,7 +187,7 @@ def test_an_instance_that_may_not_lead_does_not_claim_to(slow_broker: penstock.B
         node = instances.start(0, is_eligible=False)
         await until(lambda: node.is_caught_up)
         await until(lambda: node._has_joined)
-        assert (node.leader, node.is_leader, node.is_ready, node.office.terms) == (None, False, False, 0)
+        assert (node.leader, node.is_leader, node.is_ready, node.leader_writer.terms) == (None, False, False, 0)
 
     run(slow_broker, topic, scenario)
 
@@ -195,13 +199,13 @@ def test_an_instance_that_is_closed_while_it_takes_office_leaves_no_one_in_it(
         node = instances.start(0)
         while not node.is_leader:  # noqa: ASYNC110  # at every turn: the office is not taken yet when this is seen
             await asyncio.sleep(0)
-        assert not node.office.is_held
+        assert not node.leader_writer.is_held
         await node.close()
         assert {task.get_name() for task in asyncio.all_tasks()}.isdisjoint({"group member", "registry reader"})
         # The next one finds an empty group and no transaction that holds it back.
         other = instances.start(1)
-        await until(lambda: other.office.is_held)
-        await other.office.write([record(1)])
+        await until(lambda: other.leader_writer.is_held)
+        await other.leader_writer.write([record(1)])
 
     run(slow_broker, topic, scenario)
 
@@ -209,12 +213,12 @@ def test_an_instance_that_is_closed_while_it_takes_office_leaves_no_one_in_it(
 def test_another_instance_leads_when_the_leader_cannot_go_on(quick_broker: penstock.Broker, topic: str) -> None:
     async def scenario(instances: Instances) -> None:
         first = instances.start(0)
-        await until(lambda: first.was_assigned and first.office.is_held)
+        await until(lambda: first.was_assigned and first.leader_writer.is_held)
         other = instances.start(1)
         await until(lambda: other.leader == first.identity)
         first.fail(NodeError("broken"))
-        await until(lambda: other.office.is_held)
-        assert (first.is_leader, first.office.is_held) == (False, False)
-        await other.office.write([record(1)])
+        await until(lambda: other.leader_writer.is_held)
+        assert (first.is_leader, first.leader_writer.is_held) == (False, False)
+        await other.leader_writer.write([record(1)])
 
     run(quick_broker, topic, scenario)

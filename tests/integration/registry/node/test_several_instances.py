@@ -22,9 +22,10 @@ import penstock
 from penstock.client.brokers import Brokers
 from penstock.client.membership import Generation, GroupProtocol, JoinedMember, Member, MemberTimes
 from penstock.client.transactional_writer import TransactionalWriter
-from penstock.http.running import ServiceError
+from penstock.http.service_process import ServiceError
+from penstock.processes.server_process import pause_process
 from penstock.registry.node.election import Assignment, Identity
-from penstock.registry.node.node import Node
+from penstock.registry.node.node import RegistryNode
 from penstock.testing.processes import RegistryProcess
 from tests.certificates import broker_settings, new_directory
 from tests.integration.registry.node.conftest import StartRegistry
@@ -40,7 +41,7 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-def node_of(registry: penstock.Registry) -> Node:
+def node_of(registry: penstock.Registry) -> RegistryNode:
     return registry._registry.server.node
 
 
@@ -57,8 +58,8 @@ def register(port: int, number: int, subject: str = "") -> int:
 
 def test_a_write_through_a_follower_is_forwarded_and_read_there_at_once(start_registry: StartRegistry) -> None:
     leader, follower = start_registry(), start_registry()
-    assert node_of(leader).office.is_held
-    assert not node_of(follower).office.is_held
+    assert node_of(leader).leader_writer.is_held
+    assert not node_of(follower).leader_writer.is_held
     for number in range(20):
         given = register(port_of(follower), number)
         assert ask(port_of(follower), "GET", f"/schemas/ids/{given}")[1]["schema"] == schema_text(number)
@@ -96,13 +97,13 @@ def test_an_instance_tells_the_id_of_the_brokers_cluster(
 
 def test_a_join_does_not_move_the_leader(start_registry: StartRegistry) -> None:
     leader = start_registry(host__name="z.example")  # larger than any other URL
-    terms = node_of(leader).office.terms
+    terms = node_of(leader).leader_writer.terms
     with_others = [start_registry(host__name=name) for name in ("a.example", "b.example")]
     for each in with_others:
         assert node_of(each).leader == node_of(leader).identity
     with_others[0].stop()
     register(port_of(leader), 1)
-    assert node_of(leader).office.terms == terms
+    assert node_of(leader).leader_writer.terms == terms
 
 
 def test_another_instance_leads_at_once_when_the_leader_is_stopped(start_registry: StartRegistry) -> None:
@@ -112,13 +113,23 @@ def test_another_instance_leads_at_once_when_the_leader_is_stopped(start_registr
     assert register(port_of(follower), 2) == first + 1
 
 
+def test_another_instance_leads_soon_when_the_leader_is_stopped_and_sessions_are_long(
+    start_registry: StartRegistry,
+) -> None:
+    times = {"session__timeout": "60000", "rebalance__timeout": "60000", "heartbeat__interval": "200"}
+    config = {f"kafkagroup__{name}__ms": text for name, text in times.items()}
+    leader, follower = start_registry(**config), start_registry(**config)
+    leader.stop()
+    register(port_of(follower), 1)  # waits for a leader for 10 s; a third of the session is 20 s
+
+
 def test_a_leader_that_loses_its_place_in_the_group_joins_again_and_writes(
     quick_broker: penstock.Broker, topic: str, start_registry: StartRegistry
 ) -> None:
     registry = start_registry()
     first = register(port_of(registry), 1)
     asyncio.run(_throw_out(quick_broker.bootstrap_servers, f"group-of-{topic}"))
-    wait_until(lambda: node_of(registry).office.terms == 2, "it leads again")
+    wait_until(lambda: node_of(registry).leader_writer.terms == 2, "it leads again")
     assert register(port_of(registry), 2) == first + 1
 
 
@@ -131,7 +142,7 @@ def test_a_leader_that_was_fenced_by_mistake_begins_anew_and_loses_no_write(
         asyncio.run(_fence(quick_broker.bootstrap_servers, topic))
         given.append(register(port_of(registry), number))
     assert len(set(given)) == 3
-    assert node_of(registry).office.terms == 4
+    assert node_of(registry).leader_writer.terms == 4
     assert [ask(port_of(registry), "GET", f"/schemas/ids/{each}")[0] for each in given] == [200, 200, 200]
 
 
@@ -285,7 +296,7 @@ def test_an_instance_follows_in_a_group_that_confluent_s_instance_leads(
 ) -> None:
     registry = start_registry(penstock__leader__wait__ms="50")
     assert node_of(registry).leader == confluent_instance.identity
-    assert not node_of(registry).office.is_held
+    assert not node_of(registry).leader_writer.is_held
     status, answer = ask(port_of(registry), "POST", "/subjects/s/versions", {"schema": '"int"'})
     assert (status, answer["error_code"]) == (500, 50003)  # nobody listens at 0.example
 
@@ -311,7 +322,7 @@ def test_a_leader_that_was_stopped_in_a_write_writes_nothing_when_it_goes_on(
         for writer in writers:
             writer.start()
         wait_until(lambda: len(answered) > 10, "writes are under way")
-        os.kill(leader.pid, signal.SIGSTOP)
+        pause_process(leader.pid)
         try:
             wait_until(other.is_leader, "the other one leads")
             during = [(schema_text(number), register(other.port, number)) for number in range(30_000, 30_020)]
@@ -345,7 +356,7 @@ def test_instances_reach_each_other_by_https(start_registry: StartRegistry, tmp_
     own = {"listeners": "https://127.0.0.1:0", **settings}
     start_registry(**own)
     follower = start_registry(**own)
-    assert not node_of(follower).office.is_held
+    assert not node_of(follower).leader_writer.is_held
     trust = ssl.create_default_context(cafile=str(directory.trusted))
     connection = http.client.HTTPSConnection("127.0.0.1", port_of(follower), timeout=PATIENCE_S, context=trust)
     with contextlib.closing(connection):

@@ -10,7 +10,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 import penstock
 from penstock.core.config.types import ConfigError
-from penstock.http.running import ServiceError
+from penstock.http.service_process import ServiceError
 from tests.clients.confluent import consumer_of, create_topic, producer_of
 from tests.integration.registry.node.conftest import StartRegistry
 from tests.integration.registry.node.rounds import ask

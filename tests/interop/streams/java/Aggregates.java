@@ -105,6 +105,15 @@ final class Aggregates {
                 (key, value, sum) -> sum.put("total", Json.number(sum, "total") + Json.number(value, "n")),
                 (key, value, sum) -> sum.put("total", Json.number(sum, "total") - Json.number(value, "n")),
                 Materialized.with(Serdes.String(), Json.SERDE)));
+        topics.write("folded", groups.aggregate(() -> Json.object("squares", 0L),
+                (key, value, sum) -> Json.object("squares", Json.number(sum, "squares") + square(value)),
+                (key, value, sum) -> Json.number(sum, "squares").equals(square(value))
+                        ? null : Json.object("squares", Json.number(sum, "squares") - square(value)),
+                Materialized.with(Serdes.String(), Json.SERDE)));
+    }
+
+    private static Long square(ObjectNode value) {
+        return Json.number(value, "n") * Json.number(value, "n");
     }
 
     private static void streamToTable(Topics topics) {

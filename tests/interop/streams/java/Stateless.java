@@ -6,6 +6,7 @@ import java.util.function.Consumer;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.TimeWindows;
 
@@ -14,6 +15,9 @@ final class Stateless {
     static final Map<String, Consumer<Topics>> CASES = Map.of(
             "stateless", Stateless::stateless,
             "stateless-null-values", Stateless::nullValues,
+            "several-topics", Stateless::severalTopics,
+            "topic-pattern", Stateless::topicPattern,
+            "chosen-topic", Stateless::chosenTopic,
             "repartition", Stateless::repartition);
 
     private Stateless() {
@@ -40,6 +44,25 @@ final class Stateless {
         KStream<String, ObjectNode> in = topics.stream("in");
         topics.write("copy", in);
         topics.write("merged", in.merge(topics.stream("other")));
+    }
+
+    private static void severalTopics(Topics topics) {
+        KStream<String, ObjectNode> all = topics.streams("one", "two", "three");
+        topics.write("copy", all);
+        topics.write("counted", all.groupByKey(Topics.GROUPED).count().mapValues(count -> Json.object("count", count)).toStream());
+    }
+
+    private static void topicPattern(Topics topics) {
+        KStream<String, ObjectNode> all = topics.pattern("in-.*");
+        topics.write("copy", all);
+        topics.write("counted", all.merge(topics.stream("other")).groupByKey(Topics.GROUPED).count().mapValues(count -> Json.object("count", count)).toStream());
+    }
+
+    private static void chosenTopic(Topics topics) {
+        topics.stream("in").to((key, value, context) -> {
+            Long number = value == null ? null : Json.number(value, "n");
+            return Topics.named(topics.caseName(), number == null ? "rest" : number % 2 == 0 ? "even" : "odd");
+        }, Produced.with(Serdes.String(), Json.SERDE));
     }
 
     private static void repartition(Topics topics) {

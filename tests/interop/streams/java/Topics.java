@@ -1,4 +1,6 @@
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
+import java.util.regex.Pattern;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.Consumed;
@@ -20,6 +22,14 @@ record Topics(String caseName, StreamsBuilder builder) {
 
     KStream<String, ObjectNode> stream(String topic) {
         return builder.stream(named(caseName, topic), CONSUMED);
+    }
+
+    KStream<String, ObjectNode> streams(String... topics) {
+        return builder.stream(Arrays.stream(topics).map(topic -> named(caseName, topic)).toList(), CONSUMED);
+    }
+
+    KStream<String, ObjectNode> pattern(String pattern) {
+        return builder.stream(Pattern.compile(Pattern.quote(named(caseName, "")) + pattern), CONSUMED);
     }
 
     KTable<String, ObjectNode> table(String topic) {

@@ -40,7 +40,7 @@ final class Windows {
             Map.entry("sliding-grace", topics -> updatesAndFinal(topics, in(topics).windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(SIZE, GRACE)))),
             Map.entry("session-grace", Windows::finalSessions),
             Map.entry("session-grace-exact", Windows::finalSessions),
-            Map.entry("session-late-inside", Windows::finalSessions));
+            Map.entry("session-late-inside", Windows::lateSessions));
 
     private Windows() {
     }
@@ -75,6 +75,13 @@ final class Windows {
 
     private static void finalSessions(Topics topics) {
         topics.writeWindows("final", onlyFinal(in(topics).windowedBy(SessionWindows.ofInactivityGapAndGrace(SIZE, GRACE)).count()));
+    }
+
+    private static void lateSessions(Topics topics) {
+        finalSessions(topics);
+        var reduced = in(topics).windowedBy(SessionWindows.ofInactivityGapAndGrace(SIZE, GRACE)).reduce(ADD);
+        topics.writeWindows("reduced", reduced.suppress(Suppressed.untilWindowCloses(BufferConfig.unbounded())));
+        topics.writeWindows("updates", reduced);
     }
 
     private static KTable<Windowed<String>, ObjectNode> onlyFinal(KTable<Windowed<String>, Long> counts) {

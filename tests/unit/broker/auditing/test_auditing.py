@@ -28,11 +28,12 @@ from penstock.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
+from tests.waiting import until
 
-ALL_KINDS = frozenset(Kind)
+ALL_KINDS = frozenset(AuditKind)
 ALICE = Session("c", "10.0.0.9", "PLAINTEXT", Principal("User", "alice"))
 
 
@@ -51,16 +52,20 @@ def create_topic(name: str) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=1, replication_factor=1)])
 
 
+def use_topic(name: str) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=True)
+
+
 def context(session: Session, request: Message) -> RequestContext:
     return RequestContext(session, request.API_KEY, 7, "app")
 
 
 def test_table_is_as_it_was_when_no_kind_touches_an_api() -> None:
-    assert audited(APIS, frozenset({Kind.LOGIN, Kind.DENIAL})) == APIS
+    assert audited(APIS, frozenset({AuditKind.LOGIN, AuditKind.DENIAL})) == APIS
 
 
 def test_every_api_that_changes_something_is_wrapped_when_changes_are_kept() -> None:
-    table = audited(APIS, frozenset({Kind.CHANGE}))
+    table = audited(APIS, frozenset({AuditKind.CHANGE}))
     changed = {key for key in APIS if table[key].handler is not APIS[key].handler}
     assert changed == (CHANGES.keys() & APIS.keys()) | {MetadataRequest.API_KEY}  # which may create topics
 
@@ -73,23 +78,19 @@ def test_every_api_that_needs_alter_create_or_delete_has_a_row() -> None:
     assert served <= names
 
 
-def test_change_is_made_and_told_when_its_client_leaves_meanwhile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("request_", [create_topic("orders"), use_topic("orders")], ids=["created", "used"])
+def test_change_is_made_and_told_when_its_client_leaves_meanwhile(tmp_path: Path, request_: Message) -> None:
     async def run() -> None:
         async with AsyncBroker(tmp_path) as running:
             broker = running.server.broker
             notes = broker.auditor = Notes()
-            request = create_topic("orders")
-            handler = audited(APIS, ALL_KINDS)[request.API_KEY].handler
-            waiting = handler(broker, context(ALICE, request), request)
+            handler = audited(APIS, ALL_KINDS)[request_.API_KEY].handler
+            waiting = handler(broker, context(ALICE, request_), request_)
             assert asyncio.iscoroutine(waiting)
             task = asyncio.ensure_future(waiting)
             await asyncio.sleep(0)
             task.cancel()
-            async with asyncio.timeout(20):
-                while True:
-                    if notes.events:
-                        break
-                    await asyncio.sleep(0.001)
+            await until(lambda: notes.events)
             (told,) = notes.events
             assert (told.principal, told.address, told.resource) == ("User:alice", "10.0.0.9", "Topic:orders")
             assert "orders" in broker.metadata.image.topics

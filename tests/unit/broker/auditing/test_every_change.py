@@ -25,7 +25,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from penstock.security.audit.cloud_events import NO_CHAIN, Numbered, encode
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from tests.unit.broker.auditing.test_auditing import Notes
 from tests.unit.broker.served import Served, serving
 
@@ -163,7 +163,7 @@ def test_every_change_is_told_with_who_where_and_what_when_it_is_made(tmp_path: 
                 notes.events.clear()
                 assert (event.resource, event.operation, event.details) == told
                 assert (event.kind, event.is_allowed, event.principal, event.address, event.client_id) == (
-                    Kind.CHANGE,
+                    AuditKind.CHANGE,
                     True,
                     "User:boss",
                     "10.0.0.7",
@@ -203,7 +203,7 @@ def test_change_is_told_as_a_denial_alone_when_the_right_is_missing(tmp_path: Pa
             for request, version, (_, operation, _) in CHANGES:
                 await served.ask(request, version)
                 assert notes.events, operation
-                assert {each.kind for each in notes.events} == {Kind.DENIAL}
+                assert {each.kind for each in notes.events} == {AuditKind.DENIAL}
                 assert {(each.is_allowed, each.principal) for each in notes.events} == {(False, "User:alice")}
                 notes.events.clear()
 

@@ -22,7 +22,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from penstock.security.audit.events import Kind
+from penstock.security.audit.events import AuditKind
 from tests.clients.raw.wire import build_batch
 from tests.unit.broker.auditing.test_auditing import Notes
 from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
@@ -70,7 +70,7 @@ def test_super_user_is_refused_and_told_of_when_writing_to_the_trail(tmp_path: P
                 assert await produce(served, client_id, version) == REFUSED
             assert end_of(served) == 0
             assert {(each.kind, each.principal, each.resource, each.rule) for each in notes.events} == {
-                (Kind.DENIAL, "User:admin", f"Topic:{AUDIT}", f"only brokers write to {AUDIT}")
+                (AuditKind.DENIAL, "User:admin", f"Topic:{AUDIT}", f"only brokers write to {AUDIT}")
             }
             served.session = BROKER
             assert await produce(served, "broker-2", version) == ErrorCode.NONE
@@ -88,7 +88,7 @@ def test_super_user_on_a_listener_for_clients_is_refused_when_brokers_do_not_log
             assert await produce(served, "broker-2", 12) == REFUSED
             assert end_of(served) == 0
             assert [(each.kind, each.principal, each.resource) for each in notes.events] == [
-                (Kind.DENIAL, "User:admin", f"Topic:{AUDIT}")
+                (AuditKind.DENIAL, "User:admin", f"Topic:{AUDIT}")
             ]
             served.session = BROKER
             assert await produce(served, "broker-2", 12) == ErrorCode.NONE
@@ -145,7 +145,7 @@ def test_envelope_on_a_listener_for_clients_is_refused_and_told_of_when_its_send
             assert answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
             assert "orders" not in served.broker.metadata.image.topics
             assert [(each.kind, each.what, each.principal, each.resource) for each in notes.events] == [
-                (Kind.DENIAL, "Envelope", "User:mallory", "Cluster:kafka-cluster")
+                (AuditKind.DENIAL, "Envelope", "User:mallory", "Cluster:kafka-cluster")
             ]
 
     asyncio.run(run())

@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from penstock.broker.auditing.event_numbers import Numbering
 from penstock.broker.auditing.file_sink import FileSink, rotated_files
-from penstock.broker.auditing.numbering import Numbering
 from penstock.broker.auditing.sink_queue import SinkQueue
 from penstock.broker.auditing.trail import AuditTrail
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.sections import AuditSection
 from penstock.core.metrics.counters import AuditMetrics
 from penstock.log.storage.files import Files
-from penstock.security.audit.checking import STARTED, STOPPED, Check
 from penstock.security.audit.cloud_events import Numbered, decode
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
+from penstock.security.audit.trail_check import STARTED, STOPPED, Check
 from penstock.testing.clock import ManualClock
-from tests.unit.broker.harness import until
+from tests.waiting import until
 
 SOURCE = "penstock://c/brokers/1"
 
@@ -34,11 +34,11 @@ def settings(**given: str) -> AuditSection:
 
 
 def change(name: str) -> AuditEvent:
-    return AuditEvent(Kind.CHANGE, "CreateTopics", is_allowed=True, resource=f"Topic:{name}")
+    return AuditEvent(AuditKind.CHANGE, "CreateTopics", is_allowed=True, resource=f"Topic:{name}")
 
 
 def write_of(principal: str) -> AuditEvent:
-    return AuditEvent(Kind.WRITE, "Produce", is_allowed=True, principal=principal, details={"bytes": 7})
+    return AuditEvent(AuditKind.WRITE, "Produce", is_allowed=True, principal=principal, details={"bytes": 7})
 
 
 class Shelf:
@@ -236,7 +236,7 @@ def test_only_chosen_kinds_and_principals_are_kept(tmp_path: Path) -> None:
         for event in (change("a"), write_of("User:mirror"), write_of("User:alice"), write_of("User:alice")):
             trail.record(event)
         await trail.stop()
-        (told,) = [each.event for each in shelf.events if each.event.kind is Kind.WRITE]
+        (told,) = [each.event for each in shelf.events if each.event.kind is AuditKind.WRITE]
         assert (told.principal, told.details["bytes"], told.details["count"]) == ("User:alice", 14, 2)
         assert len(shelf.events) == 3
 

@@ -37,9 +37,9 @@ from penstock.protocol.messages.incremental_alter_configs import (
 )
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
-from tests.unit.broker.harness import until
 from tests.unit.broker.peers.pair import Pair, pair
 from tests.unit.broker.served import encode_frame
+from tests.waiting import until
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 LOST = ConnectionResetError("the answer is lost")
@@ -97,7 +97,7 @@ class TestFromTheClient:
         async def scene(both: Pair) -> None:
             both.is_away = True
             asked = asyncio.ensure_future(both.other.ask(creation("orders"), 7))
-            await asyncio.sleep(0.05)
+            await until(lambda: both.refused_connections)
             both.is_away = False
             assert [topic.error_code for topic in (await asked).topics] == [ErrorCode.NONE]
 
@@ -406,7 +406,7 @@ def test_request_can_be_cancelled_when_it_waits_for_the_controller(tmp_path: Pat
     async def scene(both: Pair) -> None:
         both.is_away = True
         asked = asyncio.ensure_future(both.other.ask(creation("a", timeout_ms=60_000), 7))
-        await asyncio.sleep(0.01)
+        await until(lambda: both.refused_connections)
         asked.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asked

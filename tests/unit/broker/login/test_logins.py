@@ -6,10 +6,10 @@ import asyncio
 import threading
 from pathlib import Path
 
-from penstock.broker.login.logins import Logins, Outcome
+from penstock.broker.login.logins import LoginOutcome, Logins
 from penstock.broker.session import Session
-from penstock.proof.logins.broker import LISTENER, LoginBroker, running
 from penstock.security.sasl.login_state import LoginState
+from proof.logins.broker import LISTENER, LoginBroker, running
 
 JAAS = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -27,7 +27,7 @@ async def log_in(broker: LoginBroker, mechanism: str, token: bytes) -> str:
     logins = logins_of(broker)
     assert logins.begin(session, mechanism, bare=False)
     outcome = logins.step(session, token)
-    if not isinstance(outcome, Outcome):
+    if not isinstance(outcome, LoginOutcome):
         await outcome
     return str(session.principal)
 

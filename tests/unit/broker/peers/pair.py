@@ -9,14 +9,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, cast
 
-from penstock.broker.forwarding.sending import Forwarding
+from penstock.broker.forwarding.forwarder import Forwarding
 from penstock.broker.peers.controller import Controller
-from penstock.broker.peers.peers import BackOff, Peers
+from penstock.broker.peers.peers import Peers
 from penstock.broker.session import Session
 from penstock.cluster.image import MetadataImage
 from penstock.cluster.metadata import Metadata
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.listeners import Endpoint
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.message import Message
 from penstock.protocol.messages.envelope import EnvelopeRequest
 from tests.unit.broker.served import Served, decode_reply, encode_frame, serving
@@ -98,8 +99,8 @@ class Pair:
         self.is_away = False
         self.refused_connections = 0
         self.disturbances: list[OSError | Message] = []  # instead of the next answers to envelopes
-        self.peers = Peers(OTHER, self.find, self._connect, Random(1), BackOff(0.0, 0.0))
-        self.channel = Controller(OTHER, self.peers, self.view)
+        self.peers = Peers(OTHER, self.find, self._connect, Random(1).random, Backoff(0.0, 0.0))
+        self.channel = Controller(OTHER, self.peers, self.view, Random(1).random)
         other.broker.metadata.subscribe(lambda _, new: self.view.publish(topics=new.topics))
         controller.broker.has_peers = other.broker.has_peers = True
         other.broker.forwarding = Forwarding(self.channel, other.broker.slices)

@@ -7,12 +7,13 @@ from random import Random
 import pytest
 
 from penstock.broker.peers.controller import Controller
-from penstock.broker.peers.peers import BackOff, Peers, PeerUnavailableError
+from penstock.broker.peers.peers import Peers, PeerUnavailableError
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import Network
 from tests.unit.broker.peers.pair import View
+from tests.waiting import until
 
 ASKED = ListGroupsRequest()
 
@@ -30,8 +31,8 @@ class Rig:
         self.two = self.network.add(2)
         self.three = self.network.add(3)
         self.view = View(self.network.image)
-        self.peers = Peers(1, self.network.find, self.network.connect, Random(1), BackOff(0.0, 0.0))
-        self.controller = Controller(1, self.peers, self.view)
+        self.peers = Peers(1, self.network.find, self.network.connect, Random(1).random, Backoff(0.0, 0.0))
+        self.controller = Controller(1, self.peers, self.view, Random(1).random)
 
     async def ask(self, timeout_s: float = 10) -> ListGroupsResponse | None:
         return await self.controller.ask(ASKED, accept, timeout_s=timeout_s)

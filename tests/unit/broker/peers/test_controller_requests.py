@@ -26,17 +26,17 @@ from penstock.protocol.messages.assign_replicas_to_dirs import (
 )
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.replication.changes import AlterPartitionResult, InSyncChange, LostReplica, LostReplicaResult
-from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import Network
 from tests.unit.broker.peers.pair import OTHER, Pair, overlay, pair
 from tests.unit.broker.served import serving
+from tests.waiting import until
 
 TOPIC_A, TOPIC_B = b"a" * 16, b"b" * 16
 STATE = PartitionState(0, (2, 1), (2,), 2, leader_epoch=3, partition_epoch=4)
 OTHER_EPOCH = 7
 
 
-class Duties:
+class ControllerApi:
     """The controller's side: decides by what the test says, and remembers what it was asked."""
 
     def __init__(self) -> None:
@@ -80,19 +80,20 @@ class Duties:
 class Rig:
     def __init__(self, both: Pair) -> None:
         self.both = both
-        self.duties = Duties()
+        self.controller_api = ControllerApi()
         controller = both.controller.broker
-        controller.duties = self.duties
-        controller.shutdowns = Shutdowns(1, self.duties, both.peers, lambda: controller.metadata.image)
+        controller.controller_api = self.controller_api
+        controller.shutdowns = Shutdowns(1, self.controller_api, both.peers, lambda: controller.metadata.image)
         image = both.view.image
         both.view.publish(topics={"a": TopicImage("a", TOPIC_A, (STATE,))})
         self.requests = ControllerRequests(
             OTHER,
             both.channel,
-            self.duties,
-            Shutdowns(OTHER, self.duties, both.peers, lambda: both.view.image),
+            self.controller_api,
+            Shutdowns(OTHER, self.controller_api, both.peers, lambda: both.view.image),
             lambda: both.view.image,
             lambda: image.brokers[OTHER].epoch,
+            Random(1).random,
         )
         # The controller of this test opened its metadata before the other broker came.
         overlay(both.controller, brokers=image.brokers)
@@ -122,7 +123,7 @@ class TestInSyncChanges:
             ]
             # The replicas are what this broker knows; a partition that it does not know has no state.
             assert [each.state for each in results] == [STATE._replace(isr=(2, 1), partition_epoch=5), None, None]
-            ((asker, _, changes),) = rig.duties.asked
+            ((asker, _, changes),) = rig.controller_api.asked
             assert asker == OTHER
             assert sorted(changes) == sorted(wanted)
 
@@ -142,7 +143,7 @@ class TestInSyncChanges:
         self, tmp_path: Path, code: ErrorCode
     ) -> None:
         async def scene(rig: Rig) -> None:
-            rig.duties.error = ApiError(code)
+            rig.controller_api.error = ApiError(code)
             results = await rig.requests.alter_partition([change(), change(TOPIC_B)])
             assert [each.code for each in results] == [code, code]
 
@@ -150,10 +151,10 @@ class TestInSyncChanges:
 
     def test_next_controller_is_asked_when_the_first_one_is_none_any_more(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
-            rig.duties.error = ApiError(ErrorCode.NOT_CONTROLLER)
+            rig.controller_api.error = ApiError(ErrorCode.NOT_CONTROLLER)
             asking = asyncio.ensure_future(rig.requests.alter_partition([change()]))
             await until(lambda: rig.both.peers.is_connected(1))
-            rig.duties.error = None
+            rig.controller_api.error = None
             (result,) = await asking
             assert result.code is ErrorCode.NONE
 
@@ -172,7 +173,10 @@ class TestInSyncChanges:
             sent = rig.requests._alteration([change()])
             sent.topics[0].partitions[0].new_isr = [2, 1]
             await rig.both.controller.ask(sent, 2)
-            assert [changes[0].isr for _, _, changes in rig.duties.asked] == [((2, 7), (1, 1)), ((2, -1), (1, -1))]
+            assert [changes[0].isr for _, _, changes in rig.controller_api.asked] == [
+                ((2, 7), (1, 1)),
+                ((2, -1), (1, -1)),
+            ]
 
         with_rig(tmp_path, scene)
 
@@ -183,8 +187,8 @@ class TestLostReplicas:
             lost = [LostReplica(TOPIC_A, 0), LostReplica(TOPIC_A, 3), LostReplica(TOPIC_B, 1)]
             await rig.requests.report_lost(lost)
             epoch = rig.both.view.image.brokers[OTHER].epoch
-            assert rig.duties.lost == [(OTHER, epoch, tuple(lost))]
-            rig.duties.error = ApiError(ErrorCode.STALE_BROKER_EPOCH)
+            assert rig.controller_api.lost == [(OTHER, epoch, tuple(lost))]
+            rig.controller_api.error = ApiError(ErrorCode.STALE_BROKER_EPOCH)
             with pytest.raises(ApiError):
                 await rig.requests.report_lost(lost)
 
@@ -194,7 +198,7 @@ class TestLostReplicas:
         async def scene(rig: Rig) -> None:
             rig.both.view.is_controller = True
             await rig.requests.report_lost([LostReplica(TOPIC_A, 0)])
-            assert [lost for _, _, lost in rig.duties.lost] == [(LostReplica(TOPIC_A, 0),)]
+            assert [lost for _, _, lost in rig.controller_api.lost] == [(LostReplica(TOPIC_A, 0),)]
             answer = await rig.both.other.ask(AssignReplicasToDirsRequest(), 0)
             assert answer.error_code == ErrorCode.NOT_CONTROLLER
 
@@ -260,30 +264,30 @@ class TestStopping:
     def test_broker_may_stop_when_it_leads_nothing_and_has_applied_that(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
             assert await rig.requests.request_shutdown(10) is True
-            assert {node for node, _ in rig.duties.stopping} == {OTHER}
+            assert {node for node, _ in rig.controller_api.stopping} == {OTHER}
 
         with_rig(tmp_path, scene)
 
     def test_broker_waits_when_it_still_leads(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
-            rig.duties.led_count = 3
+            rig.controller_api.led_count = 3
             asking = asyncio.ensure_future(rig.requests.request_shutdown(30))
-            await until(lambda: len(rig.duties.stopping) > 1)
-            rig.duties.led_count = 0
+            await until(lambda: len(rig.controller_api.stopping) > 1)
+            rig.controller_api.led_count = 0
             assert await asking is True
 
         with_rig(tmp_path, scene)
 
     def test_broker_stops_without_leave_when_its_time_is_up(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
-            rig.duties.led_count = 1
+            rig.controller_api.led_count = 1
             assert await rig.requests.request_shutdown(0.05) is False
 
         with_rig(tmp_path, scene)
 
     def test_broker_asks_no_more_when_it_is_not_counted_any_more(self, tmp_path: Path) -> None:
         async def scene(rig: Rig) -> None:
-            rig.duties.error = ApiError(ErrorCode.STALE_BROKER_EPOCH)
+            rig.controller_api.error = ApiError(ErrorCode.STALE_BROKER_EPOCH)
             assert await rig.requests.request_shutdown(1_000) is False
 
         with_rig(tmp_path, scene)
@@ -297,20 +301,20 @@ class TestStopping:
 
 
 class TestShutdowns:
-    def run(self, scene: Callable[[Network, Duties, Shutdowns], Awaitable[None]]) -> None:
+    def run(self, scene: Callable[[Network, ControllerApi, Shutdowns], Awaitable[None]]) -> None:
         async def whole() -> None:
-            network, duties = Network(), Duties()
-            peers = Peers(1, network.find, network.connect, Random(1))
+            network, controller_api = Network(), ControllerApi()
+            peers = Peers(1, network.find, network.connect, Random(1).random)
             try:
                 async with asyncio.timeout(20):
-                    await scene(network, duties, Shutdowns(1, duties, peers, lambda: network.image))
+                    await scene(network, controller_api, Shutdowns(1, controller_api, peers, lambda: network.image))
             finally:
                 await peers.close()
 
         asyncio.run(whole())
 
     def test_broker_waits_until_every_live_broker_has_applied_the_moves(self) -> None:
-        async def scene(network: Network, duties: Duties, shutdowns: Shutdowns) -> None:
+        async def scene(network: Network, controller_api: ControllerApi, shutdowns: Shutdowns) -> None:
             network.add(1)
             network.add(2)
             third = network.add(3)
@@ -327,7 +331,7 @@ class TestShutdowns:
         self.run(scene)
 
     def test_broker_waits_when_a_live_broker_does_not_answer(self) -> None:
-        async def scene(network: Network, duties: Duties, shutdowns: Shutdowns) -> None:
+        async def scene(network: Network, controller_api: ControllerApi, shutdowns: Shutdowns) -> None:
             network.add(1)
             network.add(2)
             network.add(3).is_away = True
@@ -339,7 +343,7 @@ class TestShutdowns:
         self.run(scene)
 
     def test_moves_are_counted_anew_when_the_broker_has_another_epoch(self) -> None:
-        async def scene(network: Network, duties: Duties, shutdowns: Shutdowns) -> None:
+        async def scene(network: Network, controller_api: ControllerApi, shutdowns: Shutdowns) -> None:
             network.add(1)
             network.add(2, epoch=1)
             network.image = replace(network.image, number=5)

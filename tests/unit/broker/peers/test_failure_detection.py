@@ -7,23 +7,26 @@ from random import Random
 import pytest
 
 from penstock.broker.peers.failure_detection import FailureDetector, Probe, is_dead, watched_brokers
-from penstock.broker.peers.peers import BackOff, Peers
+from penstock.broker.peers.peers import Peers
 from penstock.core.listeners import Endpoint
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.errors import ApiError, ErrorCode
-from tests.unit.broker.harness import until
 from tests.unit.broker.peers.links import FakeBroker, Network, image_of, registration
+from tests.waiting import until
 
 
 class Rig:
     def __init__(self, keep_alive_s: float | None = None) -> None:
         self.network = Network()
         self.network.add(1)
-        self.peers = Peers(1, self.network.find, self.network.connect, Random(1), BackOff(0.0, 0.0))
+        self.peers = Peers(1, self.network.find, self.network.connect, Random(1).random, Backoff(0.0, 0.0))
         self.answers: dict[int, Probe] = {}
         self.probed: list[int] = []
         self.dead: list[tuple[int, int]] = []
         self.error: ApiError | None = None
-        self.detector = FailureDetector(1, self.peers, self.network.find, self._probe, self._report, keep_alive_s)
+        self.detector = FailureDetector(
+            1, self.peers, self.network.find, self._probe, self._report, Random(1).random, keep_alive_s
+        )
 
     def follow(self) -> None:
         self.detector.follow(self.network.image)

@@ -6,28 +6,30 @@ from random import Random
 
 import pytest
 
-from penstock.broker.peers.peers import BackOff, Peers, PeerUnavailableError
+from penstock.broker.peers.peers import Peers, PeerUnavailableError
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.fetch import FetchRequest
 from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from tests.unit.broker.harness import until
+from tests.own_time import pass_time, run_in_own_time
 from tests.unit.broker.peers.links import Network, image_of, registration
+from tests.waiting import until
 
 ASKED = ListGroupsRequest()
-NEVER = BackOff(first_s=1_000, longest_s=1_000)
+NEVER = Backoff(first_s=1_000, longest_s=1_000)
 
 
-def run(scene: Callable[[Network, Peers], Awaitable[None]], back_off: BackOff = NEVER) -> None:
+def run(scene: Callable[[Network, Peers], Awaitable[None]], back_off: Backoff = NEVER) -> None:
     async def whole() -> None:
         network = Network()
-        peers = Peers(1, network.find, network.connect, Random(1), back_off)
+        peers = Peers(1, network.find, network.connect, Random(1).random, back_off)
         try:
             async with asyncio.timeout(20):
                 await scene(network, peers)
         finally:
             await peers.close()
 
-    asyncio.run(whole())
+    run_in_own_time(whole())
 
 
 class TestAsking:
@@ -128,14 +130,14 @@ class TestBackOff:
                 await peers.ask(2, ASKED, timeout_s=5)
             broker.is_away = False
             while broker.attempts == 1:
-                await asyncio.sleep(0.001)
+                await pass_time(0.001)
                 try:
                     await peers.ask(2, ASKED, timeout_s=5)
                 except PeerUnavailableError:
                     continue
             assert broker.attempts == 2
 
-        run(scene, BackOff(first_s=0.02, longest_s=0.02))
+        run(scene, Backoff(first_s=0.02, longest_s=0.02))
 
     def test_broker_is_tried_at_once_when_it_has_registered_anew(self) -> None:
         async def scene(network: Network, peers: Peers) -> None:

@@ -6,21 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from penstock.broker.peers.departed import Departed
+from penstock.broker.peers.departed_brokers import Departed
 from penstock.broker.peers.peer import PeerUnavailableError
-from penstock.broker.peers.peers import BackOff, Peers
+from penstock.broker.peers.peers import Peers
 from penstock.broker.peers.presence import Presence
 from penstock.broker.peers.pulse import Pulse
+from penstock.core.time.backoff import Backoff
 from penstock.protocol.message import Message
-from tests.unit.broker.harness import until
+from tests.own_time import pass_time, run_in_own_time
 from tests.unit.broker.peers.links import Network, image_of, registration
+from tests.waiting import until
 
 
 class Rig:
     def __init__(self) -> None:
         self.network = Network()
         self.network.add(1)
-        self.peers = Peers(1, self.network.find, self.network.connect, Random(1), BackOff(0.0, 0.0))
+        self.peers = Peers(1, self.network.find, self.network.connect, Random(1).random, Backoff(0.0, 0.0))
         self.changes = 0
         self.presence = Presence(1, self.peers, lambda: self.network.image, self._changed)
 
@@ -44,7 +46,7 @@ def run(scene: Callable[[Rig], Awaitable[None]]) -> None:
             await rig.presence.close()
             await rig.peers.close()
 
-    asyncio.run(whole())
+    run_in_own_time(whole())
 
 
 def test_nothing_is_waited_for_when_there_are_no_others() -> None:
@@ -74,7 +76,7 @@ def test_answer_waits_for_the_next_image_when_a_broker_dies_before_its_sign() ->
         assert 2 in rig.presence.suspects
         assert rig.changes == 1
         waiting = asyncio.ensure_future(rig.presence.settle())
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert not waiting.done()
         rig.remove(2)
         await waiting
@@ -145,7 +147,7 @@ def test_suspicion_ends_when_a_broker_that_lost_one_connection_of_several_answer
         await rig.peers.open(2, "idle")
         broker.links[1].cut()
         assert 2 in rig.presence.suspects
-        await asyncio.sleep(0.01)  # a sign of before is too old
+        await pass_time(0.01)  # a sign of before is too old
         await rig.presence.settle()
         assert 2 not in rig.presence.suspects
         assert len(broker.links) == 2  # the sign came by a connection that was open
@@ -192,7 +194,7 @@ def test_nobody_is_suspected_when_a_broker_that_is_back_with_another_epoch_does_
         broker.is_away = True
         rig.peers.follow(before, rig.network.image)
         rig.presence.follow(before, rig.network.image)
-        await asyncio.sleep(0.01)  # a sign of before is too old
+        await pass_time(0.01)  # a sign of before is too old
         await rig.presence.settle()
         assert broker.attempts == 1
         assert not rig.presence.suspects
@@ -212,7 +214,7 @@ def test_questions_share_the_next_round_when_signs_are_asked_for_already() -> No
         pulse = Pulse(ask, lambda: [2], rig.presence.suspects)
         first = asyncio.ensure_future(pulse.take())
         await until(lambda: asked == [2])
-        await asyncio.sleep(0.01)  # what comes now must not be content with a sign that was asked for before
+        await pass_time(0.01)  # what comes now must not be content with a sign that was asked for before
         others = [asyncio.ensure_future(pulse.take()) for _ in range(10)]
         await asyncio.sleep(0)
         answering.set()
@@ -234,7 +236,7 @@ def test_silent_broker_is_not_waited_for_by_every_answer_when_it_did_not_answer_
 
         pulse = Pulse(ask, lambda: [2, 3], rig.presence.suspects, silence_s=3600)
         await pulse.take()
-        await asyncio.sleep(0.01)  # a sign of then is too old
+        await pass_time(0.01)  # a sign of then is too old
         await pulse.take()
         assert asked == [2, 3, 3]
         await pulse.close()
@@ -256,7 +258,7 @@ def test_silent_broker_is_asked_again_when_it_comes_under_suspicion() -> None:
         await pulse.take()
         broker.kill()
         for _ in range(2):
-            await asyncio.sleep(0.01)  # a sign of then is too old
+            await pass_time(0.01)  # a sign of then is too old
             await pulse.take()
         assert asked == [2, 2, 2]
         await pulse.close()
@@ -277,7 +279,7 @@ def test_round_waits_for_all_signs_when_an_answer_cannot_be_read() -> None:
 
         pulse = Pulse(ask, lambda: [2, 3], rig.presence.suspects)
         taking = asyncio.ensure_future(pulse.take())
-        await asyncio.sleep(0.01)
+        await pass_time(0.01)
         assert not taking.done()
         answering.set()
         await taking
@@ -299,4 +301,4 @@ def test_broker_that_left_is_not_named_as_such_when_it_is_back() -> None:
         departed.close()
         assert list(departed) == []
 
-    asyncio.run(scene())
+    run_in_own_time(scene())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.schema_checks.judging import Judge, MustAskError, TooManyQuestionsError
+from penstock.broker.schema_checks.batch_judge import Judge, MustAskError, TooManyQuestionsError
 from penstock.broker.schema_checks.payloads import Claims, read_claims, sides_of
 from penstock.client.registry import RegistryAnswerError, RegistryClient, RegistrySettings
 from penstock.client.registry.transport import Query, RegistryTransport

@@ -18,7 +18,7 @@ from penstock.client.registry import (
     SchemaReference,
 )
 from penstock.client.registry.transport import RegistryTransport
-from penstock.client.retrying import RetryPolicy
+from penstock.client.retries import RetryPolicy
 from penstock.security.tls.contexts import load_server
 from penstock.security.tls.settings import TlsSettings
 from tests.certificates import broker_settings, new_directory

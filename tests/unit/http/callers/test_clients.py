@@ -9,6 +9,7 @@ import pytest
 from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.http.authentication import Caller
 from penstock.http.callers.clients import CallerClients, ClientLimits, NoBrokerLoginError, TooManyClientsError
+from tests.own_time import pass_time, run_in_own_time
 
 OWN = ClientSecurity()
 
@@ -87,14 +88,14 @@ def test_all_callers_share_a_client_when_the_service_is_open() -> None:
         clients = new_clients(is_shared=True, limits=ClientLimits(idle_s=0))
         first = await clients.hold(None)
         first.release()
-        await asyncio.sleep(0.01)
+        await pass_time(60)
         second = await clients.hold(caller("alice"))
         assert second.client is first.client
         assert second.client.security is OWN
         assert not second.client.is_closed
         await clients.close()
 
-    asyncio.run(run())
+    run_in_own_time(run())
 
 
 def test_caller_is_refused_when_all_clients_are_in_use() -> None:

@@ -50,6 +50,14 @@ def test_a_job_is_read_as_it_was_written_when_the_statement_is_the_same(tmp_path
         assert read_job(file) is None
 
 
+def test_jobs_are_for_their_owner_alone(tmp_path: Path) -> None:
+    file = job_file(tmp_path / "jobs", "0123")
+    with locked(file):
+        write_job(file, JOB)
+        modes = {path.name: path.stat().st_mode & 0o777 for path in (file.parent, file, file.with_suffix(".lock"))}
+    assert modes == {"jobs": 0o700, "0123.insert.json": 0o600, "0123.insert.lock": 0o600}
+
+
 def test_an_insert_is_another_when_anything_of_it_is_another() -> None:
     given = ("cluster", "t", ("a",), "WITH v AS (SELECT 1) SELECT * FROM v")
     others = [

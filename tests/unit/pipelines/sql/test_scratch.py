@@ -8,7 +8,7 @@ import pytest
 
 from penstock.pipelines import Branch, Pipeline, Topic
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.sql.following import RowsSink, scratch_removed_if_it_fails
+from penstock.pipelines.sql.followed_query import RowsSink, scratch_removed_if_it_fails
 from tests.unit.pipelines.pieces import Nowhere
 
 

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import (
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.options import ANY_LATENESS_MS, LATENESS
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.tables.bounds import (
     UNBOUNDED,
     AnyOf,

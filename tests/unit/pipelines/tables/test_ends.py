@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.tables.bounds import Bounds, Interval, Times, plan_reads
 from penstock.pipelines.tables.ends import SAMPLE_RECORDS, Seen, find_ends
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.types import TopicPartition
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.tables.sampling import is_text, named_schemas, plan_sample, read_objects
 from penstock.pipelines.tables.scan import SMALL_RECORDS, plan_tasks
 

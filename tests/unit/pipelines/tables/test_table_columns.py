@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.pipelines.payloads.formats import BYTES, TEXT
-from penstock.pipelines.tables.table import OUR_COLUMNS, Source, Table, make_columns, name_columns
+from penstock.pipelines.tables.table import OUR_COLUMNS, ColumnSource, Table, make_columns, name_columns
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_no_two_columns_have_one_name_in_any_case_when_fields_do() -> None:
 def test_the_fields_of_a_record_are_columns_and_ours_follow_in_their_order() -> None:
     columns = make_columns(pa.string(), pa.struct([("id", pa.int64()), ("_offset", pa.string())]))
     assert [each.name for each in columns] == ["id", "_offset_", *OUR_COLUMNS]
-    assert (columns[1].field, columns[1].source) == ("_offset", Source.FIELD)
+    assert (columns[1].field, columns[1].source) == ("_offset", ColumnSource.FIELD)
     assert columns[2].type == pa.string()
     assert OUR_COLUMNS == ("_key", "_headers", "_partition", "_offset", "_timestamp")
 
@@ -44,7 +44,7 @@ def test_the_fields_of_a_record_are_columns_and_ours_follow_in_their_order() -> 
 def test_a_value_is_one_column_when_it_is_no_record(kind: pa.DataType) -> None:
     columns = make_columns(pa.binary(), kind)
     assert [each.name for each in columns] == ["value", *OUR_COLUMNS]
-    assert columns[0].source is Source.VALUE
+    assert columns[0].source is ColumnSource.VALUE
 
 
 def test_a_table_travels_and_finds_columns_in_any_case() -> None:

@@ -12,7 +12,7 @@ import pytest
 from penstock.http.routes import Route
 from penstock.http.server import HttpServer
 from penstock.registry.node.election import Identity
-from penstock.registry.node.forwarding import Answer, Forwarder, ForwardingError
+from penstock.registry.node.forwarding import ForwardedAnswer, Forwarder, ForwardingError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -55,7 +55,7 @@ def with_leader(scenario: Callable[[Identity], Awaitable[None]]) -> None:
 def test_the_leader_gets_the_request_as_it_came_with_the_caller_s_credentials_and_a_mark() -> None:
     async def scenario(leader: Identity) -> None:
         answer = await Forwarder(None, 10).forward(leader, "POST", b"/subjects/a%2Fb?normalize=true", HEADERS, b"{}")
-        assert answer == Answer(201, "application/json", 42, answer.body, (("retry-after", "3"),))
+        assert answer == ForwardedAnswer(201, "application/json", 42, answer.body, (("retry-after", "3"),))
         expected = (
             b'{"target":"/subjects/a%2Fb?normalize=true","body":"{}","headers":{"host":"127.0.0.1:'
             + str(leader.port).encode()

@@ -12,12 +12,12 @@ import pytest
 from penstock.client.login import LoginRefusedError
 from penstock.rest.errors import RestError
 from penstock.rest.formats.payloads import Payloads
-from penstock.rest.producing import Outcome, Outgoing, Written
+from penstock.rest.inflight_bytes import InflightBytes
+from penstock.rest.record_producer import Outcome, Outgoing, Written
 from penstock.rest.settings import RestSettings
-from penstock.rest.under_way import BytesUnderWay
 from penstock.rest.v3.rates import Rates
+from penstock.rest.v3.records.record_writer import Target
 from penstock.rest.v3.records.streaming import RecordStream, StreamLimits
-from penstock.rest.v3.records.writing import Target
 from penstock.testing.clock import ManualClock
 
 LIMITS = StreamLimits(most_bytes=1000, longest_ms=3_600_000, idle_ms=3_600_000)
@@ -77,9 +77,9 @@ class _Scene:
         self.clock = ManualClock()
         rates = Rates(RestSettings.of({}), self.clock)
         target = Target("cluster", "topic", "caller", writer, Payloads(), _Right(), rates, self.clock)
-        self.under_way = BytesUnderWay(most_under_way)
+        self.inflight_bytes = InflightBytes(most_under_way)
         self.running: set[asyncio.Task[bytes]] = set()
-        self.stream = RecordStream(target, self.under_way, limits, self.running)
+        self.stream = RecordStream(target, self.inflight_bytes, limits, self.running)
 
     async def all_answers(self, client: _Client) -> list[dict[str, Any]]:
         out = b"".join([each async for each in self.stream.answers(client.stream())])
@@ -102,7 +102,7 @@ def test_answers_keep_their_order_when_later_records_are_written_first() -> None
             event.set()
             await _settle()
         assert [each["offset"] for each in await collecting] == [0, 1, 2, 3]
-        assert (scene.under_way.sending, scene.under_way.reading) == (0, 0)
+        assert (scene.inflight_bytes.sending, scene.inflight_bytes.reading) == (0, 0)
 
     asyncio.run(run())
 
@@ -123,7 +123,7 @@ def test_nothing_more_is_read_when_the_client_does_not_take_its_answers() -> Non
         await answers.aclose()
         await _settle()
         assert client.is_closed
-        assert (scene.under_way.sending, len(scene.running)) == (0, 0)
+        assert (scene.inflight_bytes.sending, len(scene.running)) == (0, 0)
 
     asyncio.run(run())
 
@@ -151,7 +151,7 @@ def test_a_record_is_refused_when_all_callers_together_have_begun_too_much() -> 
         scene = _Scene(_Writer(), LIMITS._replace(most_bytes=10_000), most_under_way=500)
         told = await scene.all_answers(_Client([RECORD, b'{"a":"' + b"x" * 600, b'"}']))
         assert [each["error_code"] for each in told] == [200, 42901]
-        assert (scene.under_way.sending, scene.under_way.reading) == (0, 0)
+        assert (scene.inflight_bytes.sending, scene.inflight_bytes.reading) == (0, 0)
 
     asyncio.run(run())
 

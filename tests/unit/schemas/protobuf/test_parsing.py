@@ -329,3 +329,18 @@ def test_text_is_refused_with_the_reason_when_it_is_no_schema(text: str, said: s
 def test_files_that_import_each_other_are_refused() -> None:
     with pytest.raises(InvalidSchemaError, match="import each other"):
         proto('import "a.proto";', a='import "b.proto";', b='import "a.proto";')
+
+
+def test_every_common_type_of_google_is_imported_as_protobufs_runtime_has_it() -> None:
+    directory = Path(descriptor_pb2.__file__).parents[1] / "type"
+    names = sorted(each.name for each in directory.glob("*.proto"))
+    assert len(names) >= 17
+    imports = "".join(f'import "google/type/{name}"; ' for name in names)
+    text = f'syntax = "proto3"; {imports} message M {{ google.type.DateTime a = 1; google.type.Money b = 2; }}'
+    parsed = parse(SchemaType.PROTOBUF, text)
+    assert parsed.differences_from(parsed, Policy.STRICT) == []
+    described = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(parsed.formatted("serialized")))
+    assert [each.type_name for each in described.message_type[0].field] == [
+        ".google.type.DateTime",
+        ".google.type.Money",
+    ]

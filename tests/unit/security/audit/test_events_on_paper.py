@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.security.audit.checking import STARTED, Check
 from penstock.security.audit.cloud_events import NO_CHAIN, Numbered, bounded, decode, encode, flatten, source_of
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind
 from penstock.security.audit.logins import SASL, login_refused, login_succeeded
 from penstock.security.audit.redaction import HIDDEN, describe_settings, show_detail, show_setting
-from penstock.security.audit.selecting import Selection, count_by
+from penstock.security.audit.selection import Selection, count_by
+from penstock.security.audit.trail_check import STARTED, Check
 
 SOURCE = source_of("c1", 1)
 MOMENT_MS = 1_700_000_000_123
 
 
-def event(kind: Kind = Kind.CHANGE, what: str = "CreateTopics", **fields: object) -> AuditEvent:
+def event(kind: AuditKind = AuditKind.CHANGE, what: str = "CreateTopics", **fields: object) -> AuditEvent:
     return AuditEvent(kind, what, **{"is_allowed": True, **fields})  # type: ignore[arg-type]
 
 
@@ -172,7 +172,7 @@ def test_repetition_is_found_when_a_number_comes_twice() -> None:
 
 def test_unclean_end_is_found_when_the_next_life_begins_after_a_jump() -> None:
     lines = written(1, 2)
-    start = event(Kind.TRAIL, STARTED, details={"clean": False})
+    start = event(AuditKind.TRAIL, STARTED, details={"clean": False})
     line, _ = encode(Numbered(10_003, MOMENT_MS, start), SOURCE, decode(lines[-1]).chain)
     assert problems([*lines, line]) == [("unclean", 3, 10_002)]
 
@@ -186,10 +186,10 @@ def test_garbage_is_found_when_a_line_is_no_event() -> None:
 
 def test_failed_logins_are_counted_per_address_when_repeats_were_merged() -> None:
     logins = [
-        event(Kind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.1"),
-        event(Kind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.1", details={"count": 40}),
-        event(Kind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.2"),
-        event(Kind.LOGIN, "SaslAuthenticate", address="10.0.0.1"),
+        event(AuditKind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.1"),
+        event(AuditKind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.1", details={"count": 40}),
+        event(AuditKind.LOGIN, "SaslAuthenticate", is_allowed=False, address="10.0.0.2"),
+        event(AuditKind.LOGIN, "SaslAuthenticate", address="10.0.0.1"),
         event(),
     ]
     kept = [decode(encode(Numbered(number, 0, each), SOURCE, NO_CHAIN)[0]) for number, each in enumerate(logins, 1)]

@@ -10,12 +10,12 @@ import pytest
 
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.types import ConfigError
+from penstock.security.certificates.authority import Wanted
 from penstock.security.certificates.directory import CertificateDirectory
-from penstock.security.certificates.exporting import split_pem, to_java_truststore, to_pkcs12
-from penstock.security.certificates.signing import Wanted
+from penstock.security.certificates.key_files import split_pem, to_java_truststore, to_pkcs12
 from penstock.security.tls.ciphers import TLS_1_2, TLS_1_3
 from penstock.security.tls.contexts import check_own_trust, load_client, load_server, shake_hands
-from penstock.security.tls.replacing import check_replacement
+from penstock.security.tls.replacement import check_replacement
 from penstock.security.tls.settings import TlsSettings
 from tests.certificates import broker_settings, client_settings, new_directory
 

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.security.certificates.signing import new_key
+from penstock.security.certificates.authority import new_key
 from penstock.security.tls.der import DerError, read_certificate
 from penstock.security.tls.distinguished_names import format_name
 

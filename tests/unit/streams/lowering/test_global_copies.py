@@ -9,7 +9,7 @@ import pytest
 
 from penstock.core.types import TopicPartition
 from penstock.pipelines.payloads.formats import BYTES, TEXT, PayloadFormat, PayloadKind
-from penstock.pipelines.source.splitting import OffsetRange
+from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.streams.lowering.global_copies import GlobalCopy, GlobalTopic, hashable
 from penstock.streams.topology.errors import StreamsError
 

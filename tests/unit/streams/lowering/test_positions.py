@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from penstock.streams import Streams, json
-from penstock.streams.lowering.positions import has_order, merged_numbers, origins
+from penstock.streams.lowering.positions import come_from_pattern, has_order, merged_numbers, origins
 from penstock.streams.topology.nodes import Merge
 
 
@@ -27,6 +29,11 @@ def test_offsets_order_a_keys_rows_unless_they_come_from_several_partitions() ->
     a.merge(a.filter("n > 1")).to_table(name="itself").to("two")
     a.select_key("n").to_table(name="other").to("three")
     a.merge(b).map(m="n").to_table(name="merged").to("four")
+    several = app.stream(re.compile("s-.*"), value=json("n int"), name="several")
+    several.to_table(name="found").to("five")
     plan = app.plan()
-    ordered = {name: has_order(plan.topology, name, plan.cuts) for name in ("same", "itself", "other", "merged")}
-    assert ordered == {"same": True, "itself": True, "other": False, "merged": False}
+    ordered = {
+        name: has_order(plan.topology, name, plan.cuts) for name in ("same", "itself", "other", "merged", "found")
+    }
+    assert ordered == {"same": True, "itself": True, "other": False, "merged": False, "found": False}
+    assert [come_from_pattern(plan.topology, name) for name in ("found", "several", "merged")] == [True, True, False]

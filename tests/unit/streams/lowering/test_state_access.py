@@ -12,7 +12,7 @@ import pyspark.sql.streaming.proto.StateMessage_pb2 as messages
 import pytest
 from pyspark.sql.types import StructType
 
-from penstock.streams.lowering.stateful.state_access import FLIGHT_KEYS, Store
+from penstock.streams.lowering.stateful.state_access import FLIGHT_KEYS, MachineStore
 from penstock.streams.machines.machine import StateKind
 from penstock.streams.topology.errors import StreamsError
 
@@ -81,11 +81,11 @@ class Served:
         self.close()
 
 
-def store_of(served: Served) -> Store:
-    return Store(Handle(served.client), {"held": (StateKind.VALUE, VALUE, None, None)})
+def store_of(served: Served) -> MachineStore:
+    return MachineStore(Handle(served.client), {"held": (StateKind.VALUE, VALUE, None, None)})
 
 
-def written_back(store: Store, keys: list[str]) -> Iterator[int]:
+def written_back(store: MachineStore, keys: list[str]) -> Iterator[int]:
     for flight in store.flights(keys):
         for states in flight:
             states.value("held").put((f"new {states.key[:9]}",))
@@ -117,5 +117,5 @@ def test_a_closed_connection_is_an_error_when_answers_are_missing() -> None:
 
 def test_another_pyspark_is_refused_when_its_client_lacks_what_is_used() -> None:
     with pytest.raises(StreamsError, match=r"state store of pyspark .*: its client has no sockfile") as refused:
-        Store(Handle(object()), {})
+        MachineStore(Handle(object()), {})
     assert "pyspark" in refused.value.hint

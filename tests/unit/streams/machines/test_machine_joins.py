@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.streams.machines.foreign_key import LeftMachine, RightMachine
-from penstock.streams.machines.machine import Record
+from penstock.streams.machines.machine import MachineRecord
 from penstock.streams.machines.memory import MemoryRun
-from penstock.streams.machines.ordering import in_order
+from penstock.streams.machines.row_order import in_order
 from penstock.streams.machines.stream_table import STREAM, TABLE, StreamTableMachine
 
 
-def row(value: str | None, offset: int, *, side: int = 0, at: int = 0, partition: int = 0) -> Record:
-    return Record(side, at, partition, offset, value)
+def row(value: str | None, offset: int, *, side: int = 0, at: int = 0, partition: int = 0) -> MachineRecord:
+    return MachineRecord(side, at, partition, offset, value)
 
 
 def test_rows_come_by_their_offsets_within_a_partition_and_the_oldest_partition_first() -> None:
@@ -62,9 +62,11 @@ class ForeignKeyRun:
         self.table: dict[str, tuple[str, str | None]] = {}
         self.offsets: dict[str, int] = {}
 
-    def batch(self, lefts: list[tuple[str, Record]], rights: list[tuple[str, Record]]) -> list[tuple[Any, ...]]:
+    def batch(
+        self, lefts: list[tuple[str, MachineRecord]], rights: list[tuple[str, MachineRecord]]
+    ) -> list[tuple[Any, ...]]:
         asked = self.left.batch(lefts)
-        told = [(key, Record(0, micros, 0, offset, value)) for key, micros, offset, value in asked]
+        told = [(key, MachineRecord(0, micros, 0, offset, value)) for key, micros, offset, value in asked]
         made = self.right.batch([*told, *((key, each._replace(side=1)) for key, each in rights)])
         assert len({key for key, *_ in made}) == len(made), "two answers for one left row in a batch"
         for key, _, offset, left, right in made:
@@ -77,7 +79,7 @@ class ForeignKeyRun:
         return made
 
 
-def left_row(foreign: str, value: str, offset: int, at: int = 0) -> Record:
+def left_row(foreign: str, value: str, offset: int, at: int = 0) -> MachineRecord:
     return row(f"{foreign}\n{value}", offset, at=at)
 
 
@@ -133,7 +135,7 @@ def test_the_table_is_as_if_joined_anew_when_both_sides_change_at_random(batches
     rights: dict[str, str] = {}
     offset = 0
     for batch in batches:
-        told: dict[str, list[tuple[str, Record]]] = {"l": [], "r": []}
+        told: dict[str, list[tuple[str, MachineRecord]]] = {"l": [], "r": []}
         for side, name, foreign, number in batch:
             offset += 1
             if side == "l" and foreign is None:

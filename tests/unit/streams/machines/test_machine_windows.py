@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.streams.machines.folding import FoldMachine, WindowFoldMachine
-from penstock.streams.machines.machine import Record
+from penstock.streams.machines.folds import FoldMachine, WindowFoldMachine
+from penstock.streams.machines.machine import MachineRecord
 from penstock.streams.machines.memory import MemoryRun, run_once
 from penstock.streams.machines.sessions import SessionFoldMachine
-from penstock.streams.machines.sliding import SlidingMachine
+from penstock.streams.machines.sliding_windows import SlidingMachine
 from penstock.streams.machines.summary import Folding, Members
-from penstock.streams.machines.values import Reader
+from penstock.streams.machines.values import ValueReader
 from penstock.streams.topology.errors import StreamsError
 
 NUMBER = {"type": "struct", "fields": [{"name": "n", "type": "long"}]}
@@ -25,11 +25,11 @@ def added(state: Any, row: Any) -> Any:
     return {"n": (state or {"n": 0})["n"] + row["n"], "left out": 1}
 
 
-SUM = Folding(added, None, ("n",), Reader(NUMBER), Reader(NUMBER))
+SUM = Folding(added, None, ("n",), ValueReader(NUMBER), ValueReader(NUMBER))
 
 
-def row(at_ms: int, n: int = 1, offset: int = 0) -> Record:
-    return Record(0, at_ms * 1000, 0, offset, json.dumps({"n": n}))
+def row(at_ms: int, n: int = 1, offset: int = 0) -> MachineRecord:
+    return MachineRecord(0, at_ms * 1000, 0, offset, json.dumps({"n": n}))
 
 
 def total(text: str | None) -> int:
@@ -37,8 +37,8 @@ def total(text: str | None) -> int:
     return int(json.loads(text)["n"])
 
 
-def rows_at(*times: int) -> list[tuple[str, Record]]:
-    return [("k", Record(0, at * 1000, 0, number, f"{at}")) for number, at in enumerate(times)]
+def rows_at(*times: int) -> list[tuple[str, MachineRecord]]:
+    return [("k", MachineRecord(0, at * 1000, 0, number, f"{at}")) for number, at in enumerate(times)]
 
 
 def shown(made: list[tuple[Any, ...]]) -> dict[tuple[int, int], list[str]]:
@@ -102,6 +102,36 @@ def test_sliding_windows_are_as_if_made_at_once_when_rows_come_in_random_batches
     assert {bounds: sorted(members) for bounds, members in shown(list(final)).items()} == table
 
 
+def test_a_session_is_told_with_each_change_and_deleted_under_its_old_bounds_when_it_is_not_final() -> None:
+    run = MemoryRun(SessionFoldMachine(SUM, 10, is_final=False))
+    first, last = ("k", 10, 10, 10000, 1, '{"n":1}'), ("k", 30, 30, 30000, 1, '{"n":1}')
+    assert run.batch([("k", row(10)), ("k", row(30))], watermark_ms=0) == [first, last]
+    assert run.batch([("k", row(20))], watermark_ms=20) == [
+        ("k", 10, 10, 10000, 2, None),
+        ("k", 30, 30, 30000, 2, None),
+        ("k", 10, 30, 30000, 3, '{"n":3}'),
+    ]
+    assert run.batch([("k", row(20))], watermark_ms=20) == [("k", 10, 30, 30000, 4, '{"n":4}')]
+    assert run.batch([("k", row(50))], watermark_ms=41) == [("k", 50, 50, 50000, 1, '{"n":1}')]
+    assert run.batch([("k", row(30))], watermark_ms=41) == []  # too late, and what is closed was told
+    assert run.batch([], watermark_ms=61) == []
+    assert run.states["k"].is_empty()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 60), max_size=6), max_size=6), st.integers(1, 20))
+def test_what_is_left_of_told_sessions_are_the_final_ones_when_nothing_is_late(batches: Any, gap: int) -> None:
+    run, left, rows = MemoryRun(SessionFoldMachine(SUM, gap, is_final=False)), {}, []
+    for batch in batches:
+        rows += [row(at, at) for at in batch]
+        for key, start, end, *_, value in run.batch([("k", row(at, at)) for at in batch], 0):
+            left[key, start, end] = value
+    final = run_once(SessionFoldMachine(SUM, gap), {"k": rows}) if rows else ()
+    assert {key: value for key, value in left.items() if value is not None} == {
+        (key, start, end): value for key, start, end, *_, value in final
+    }
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 60), max_size=6), max_size=6), st.integers(1, 20), st.integers(0, 30))
 def test_final_sliding_windows_are_the_last_updates_when_nothing_is_late(batches: Any, size: int, step: int) -> None:
@@ -124,7 +154,9 @@ def test_final_sliding_windows_are_the_last_updates_when_nothing_is_late(batches
 def test_a_fold_goes_on_from_batch_to_batch_and_keeps_only_its_columns() -> None:
     run = MemoryRun(FoldMachine(SUM))
     assert run.batch([("k", row(1, 2)), ("k", row(2, 3, 1))]) == [("k", 2000, 2, '{"n":5}')]
-    assert run.batch([("k", row(1, 4)), (None, row(1)), ("k", Record(0, 0, 0, 9, None))]) == [("k", 2000, 3, '{"n":9}')]
+    assert run.batch([("k", row(1, 4)), (None, row(1)), ("k", MachineRecord(0, 0, 0, 9, None))]) == [
+        ("k", 2000, 3, '{"n":9}')
+    ]
 
 
 def test_a_hopping_window_takes_rows_until_the_watermark_reaches_its_end() -> None:
@@ -188,8 +220,8 @@ def seven(state: Any, row: Any) -> Any:
 
 @pytest.mark.parametrize(("function", "reason"), [(divided, "ZeroDivisionError"), (seven, "gave 7, which is no dict")])
 def test_an_error_names_the_node_the_function_and_the_row_when_a_fold_fails(function: Any, reason: str) -> None:
-    machine = FoldMachine(Folding(function, None, ("n",), Reader(NUMBER), Reader(NUMBER), "sums"))
-    failing = Record(0, 1, 0, 0, '{"n": 0, "_key": "a", "_timestamp": "2026-11-17T09:00:00Z"}')
+    machine = FoldMachine(Folding(function, None, ("n",), ValueReader(NUMBER), ValueReader(NUMBER), "sums"))
+    failing = MachineRecord(0, 1, 0, 0, '{"n": 0, "_key": "a", "_timestamp": "2026-11-17T09:00:00Z"}')
     with pytest.raises(StreamsError) as refused:
         MemoryRun(machine).batch([("a", failing)])
     assert f"sums: {function.__module__}.{function.__name__} failed for a row (key 'a', time 2026-11-17" in str(
@@ -205,6 +237,8 @@ def listed(state: Any, row: Any) -> Any:
 
 def test_an_initial_state_is_every_keys_own_when_the_function_changes_it() -> None:
     run = MemoryRun(
-        FoldMachine(Folding(listed, {"all": []}, ("all",), Reader(NUMBER), Reader({"type": "struct", "fields": []})))
+        FoldMachine(
+            Folding(listed, {"all": []}, ("all",), ValueReader(NUMBER), ValueReader({"type": "struct", "fields": []}))
+        )
     )
     assert [value for *_, value in run.batch([("a", row(1, 1)), ("b", row(1, 2))])] == ['{"all":[1]}', '{"all":[2]}']

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.fetching import FetchedRecord
+from penstock.client.partition_fetch import FetchedRecord
 from penstock.streams.stores.errors import StoreError
 from penstock.streams.stores.keys import parse_key
-from penstock.streams.stores.reading import KeyRange, Reading, TimeRange, UnknownStoreError
-from penstock.streams.stores.storage import Change, Saved, Storage, StorageLockedError
+from penstock.streams.stores.storage import ChangelogBatch, Saved, Storage, StorageLockedError
+from penstock.streams.stores.store_reader import KeyRange, StoreReader, TimeRange, UnknownStoreError
 
 ID = b"1" * 16
 
@@ -30,12 +30,12 @@ class Held:
 
     def __init__(self, path: Path) -> None:
         self.storage = Storage(path, "shop", "cluster")
-        self.reading = Reading(path)
+        self.reading = StoreReader(path)
         self.number = self.storage.begin("counts", ID, 0).id
         self.storage.reset(self.number, {0: 0})
 
     def apply(self, *records: FetchedRecord, partition: int = 0, is_at_end: bool = True) -> tuple[int, int]:
-        change = Change(partition, records, records[-1].offset + 1, is_at_end)
+        change = ChangelogBatch(partition, records, records[-1].offset + 1, is_at_end)
         return self.storage.apply(self.number, [change], 0)
 
     def value(self, text: str) -> object:

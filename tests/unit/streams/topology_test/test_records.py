@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology.formats import Format, FormatKind
 from penstock.streams.topology_test.records import (
     Record,
     encode,
@@ -25,7 +25,7 @@ def no_registry(topic: str, is_key: bool, kind: Format, given: Any) -> bytes:
     raise AssertionError("nobody asks a registry")
 
 
-def value_bytes(kind: Kind, given: Any) -> bytes | None:
+def value_bytes(kind: FormatKind, given: Any) -> bytes | None:
     return encode("lines", False, Format(kind), given, no_registry)
 
 
@@ -97,15 +97,15 @@ def test_spark_can_read_the_json_when_values_are_of_python() -> None:
 
 
 def test_bytes_stay_as_they_are_when_a_format_wants_something_else() -> None:
-    assert value_bytes(Kind.JSON, b"{broken") == b"{broken"
+    assert value_bytes(FormatKind.JSON, b"{broken") == b"{broken"
 
 
 def test_text_is_taken_from_its_column_when_a_row_is_a_dict() -> None:
-    assert value_bytes(Kind.TEXT, {"value": "to be"}) == b"to be"
+    assert value_bytes(FormatKind.TEXT, {"value": "to be"}) == b"to be"
 
 
-@pytest.mark.parametrize(("kind", "given"), [(Kind.TEXT, {"line": "to be"}), (Kind.RAW, "to be")])
-def test_a_row_is_refused_when_the_format_cannot_write_it(kind: Kind, given: Any) -> None:
+@pytest.mark.parametrize(("kind", "given"), [(FormatKind.TEXT, {"line": "to be"}), (FormatKind.RAW, "to be")])
+def test_a_row_is_refused_when_the_format_cannot_write_it(kind: FormatKind, given: Any) -> None:
     with pytest.raises(StreamsError, match="the value of topic lines is"):
         value_bytes(kind, given)
 

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from penstock.streams.planning.plan import Cut, Output, Plan, Query, TopicKind
+from penstock.streams import Streams, json
+from penstock.streams.planner.plan import Cut, Output, Plan, PlannedQuery, TopicKind
 from penstock.streams.topology.errors import StreamsError
-from penstock.streams.topology.formats import Format, Kind
+from penstock.streams.topology.formats import Format, FormatKind
 from penstock.streams.topology.nodes import Filter, Repartition, Shape, Sink, Source, Topology
 from penstock.streams.topology_test.topics import INTERNAL, Topics
 
-TEXT, JSON = Format(Kind.TEXT), Format(Kind.JSON)
+TEXT, JSON = Format(FormatKind.TEXT), Format(FormatKind.JSON)
 PLAN = Plan(
     Topology(
         "app",
@@ -21,8 +24,10 @@ PLAN = Plan(
         dead_letters="dead",
     ),
     (
-        Query("lines", "lines", (Output("lines", "app-again-repartition", TopicKind.REPARTITION),), ("lines",), ()),
-        Query(
+        PlannedQuery(
+            "lines", "lines", (Output("lines", "app-again-repartition", TopicKind.REPARTITION),), ("lines",), ()
+        ),
+        PlannedQuery(
             "again",
             "again",
             (
@@ -58,8 +63,31 @@ def test_a_topic_is_found_when_it_is_named_or_its_store_is(name: str, topic: str
 def test_formats_are_the_sink_s_when_it_has_some_and_json_between_queries() -> None:
     assert TOPICS.formats("results") == (None, JSON)
     assert TOPICS.formats("app-kept-changelog") == (INTERNAL, INTERNAL)
-    assert TOPICS.formats("dead") == (Format(Kind.RAW), Format(Kind.RAW))
+    assert TOPICS.formats("dead") == (Format(FormatKind.RAW), Format(FormatKind.RAW))
 
 
 def test_a_query_reads_the_topic_of_a_cut_when_the_node_is_one() -> None:
     assert [TOPICS.reading(name).topic for name in ("lines", "again")] == ["lines", "app-again-repartition"]
+
+
+def test_a_source_reads_all_topics_that_match_when_it_is_a_pattern() -> None:
+    app = Streams("found")
+    app.stream(re.compile("orders-.*"), value=json("n int"), name="all").to("copy")
+    app.stream("orders-eu", value=json("m int"), name="europe").to("orders-made")
+    topics = Topics(app.plan())
+    assert [topics.source(topic).name for topic in ("orders-us", "orders-eu")] == ["all", "europe"]
+    assert topics.read_of(topics.reading("all").topic, ["orders-us", "clicks"]) == ["orders-us", "orders-made"]
+    with pytest.raises(StreamsError, match="reads no topic 'order-us'") as refused:
+        topics.source("order-us")
+    assert "There are: orders-eu, topics like orders-.*." in refused.value.hint
+
+
+def test_any_topic_may_be_read_when_rows_choose_theirs() -> None:
+    app = Streams("choosing")
+    app.stream("clicks", value=json("country string")).to("rest", topic_of="concat('in-', country)")
+    topics = Topics(app.plan())
+    assert topics.written("in-fr") == "in-fr"
+    assert [each.output.topic for each in topics.writers("in-fr")] == ["rest"]
+    assert len(topics.writers("rest")) == 1
+    assert topics.named_writers("clicks") == []  # a query does not read what may come from itself
+    assert topics.formats("in-fr")[1].kind == "json"

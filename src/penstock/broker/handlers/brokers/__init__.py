@@ -1,1 +1,1 @@
-"""What brokers ask of each other."""
+"""Handlers of requests between brokers: follower fetches, envelopes, AlterPartition, heartbeats."""

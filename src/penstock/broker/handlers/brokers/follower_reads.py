@@ -1,42 +1,55 @@
-"""What a follower's fetch reads of one partition, and what a leader's throttle holds back of it (KIP-73).
+"""Reads for a follower's fetch of one partition, and the leader's throttle on these reads (KIP-73).
 
 Rules:
-- A follower reads up to the end of the log. Its fetch says how far its own log goes, which may raise the high
-  watermark; a fetch that fails or diverges says nothing (KAFKA-13141).
-- A throttled partition gives no records to a follower that nobody waits for while the leader's rate is exceeded, and
-  otherwise as many as there is room for, at least one batch. What the follower does not get is read again when there is
-  room. Its fetch counts all the same.
+- A follower reads up to the end of the log. Its fetch carries the end of its own log, which may raise the high
+  watermark; a fetch that fails or diverges raises nothing (KAFKA-13141).
+- While the leader's rate is exceeded, a throttled partition gives no records to a follower that the high watermark does
+  not wait for. Otherwise the partition gives as many records as the rate has room for, at least one batch. The follower
+  reads the withheld records again when there is room. Its fetch counts as progress all the same.
 """
 
 from __future__ import annotations
 
-from penstock.broker.broker import Broker
+from typing import Protocol
+
 from penstock.broker.fetch_readers import FollowerRead, Read, diverges, read_records
 from penstock.broker.fetch_sessions import FetchPlan, FetchTarget, PartitionKey
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.partition import Partition
+from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.partitions.throttling import Allowance, Throttle
+from penstock.core.metrics.counters import BrokerMetrics
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.fetch import PartitionData
 
 
+class FollowerReadPort(Protocol):
+    """The parts of the broker that reads for followers use."""
+
+    metrics: BrokerMetrics
+    partitions: Partitions
+
+
 def read_for_follower(
-    broker: Broker, partition: Partition, target: FetchTarget, data: PartitionData, read: Read
+    broker: FollowerReadPort, partition: Partition, target: FetchTarget, data: PartitionData, read: Read
 ) -> None:
-    """The follower's progress counts once it is known that its log agrees with this one."""
+    """Reads a partition for a follower. The follower's progress counts once its log is known to agree with the
+    leader's.
+    """
     follower, epoch = read.reader.follower, read.reader.broker_epoch
     assert follower is not None
     try:
         partition.check_leader_epoch(target.current_leader_epoch)
     except ApiError:
         if read.watch is not None:
-            read.watch.detach(target.key)  # whoever has another epoch does not follow this leader; it names it again
+            # With another epoch the follower does not follow this leader; the follower names the partition again.
+            read.watch.detach(target.key)
         raise
     leading, log = partition.leading, partition.log
     partition.check_leader_of(read.watch, target.current_leader_epoch, epoch)
-    log.availability.check_online()  # a log that could not be opened knows neither its records nor where it ends
+    log.availability.check_online()  # a log that could not be opened knows neither its records nor its end
     is_epoch_known = target.current_leader_epoch >= 0
-    if leading is None:  # no followers by our image; a newer one may say otherwise
+    if leading is None:  # this broker's image has no followers for the partition; a newer image may have some
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     progress = leading.progress_of(follower, epoch, is_epoch_known)
     if read.watch is not None:
@@ -59,12 +72,12 @@ def read_for_follower(
             leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if is_behind(target, data):
-        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after it has waited a little
+        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after a short wait of the fetch
 
 
 def is_behind(target: FetchTarget, data: PartitionData) -> bool:
-    """Whether a follower could raise its high watermark, or must delete records. Consumers say neither, and are never
-    behind.
+    """Whether a follower could raise its high watermark, or must delete records. Consumers send neither value and are
+    never behind.
     """
     return (
         min(data.high_watermark, target.fetch_offset) > target.high_watermark
@@ -107,8 +120,8 @@ def _count_reassigned(partition: Partition, read: Read, size: int) -> None:
         read.followed.reassigned_size += size
 
 
-def end_pass(broker: Broker, plan: FetchPlan, read: Read) -> None:
-    """All that the fetch is about was looked at."""
+def end_pass(broker: FollowerReadPort, plan: FetchPlan, read: Read) -> None:
+    """Ends a read of all partitions of the fetch."""
     followed, watch = read.followed, plan.watch
     if followed is None or watch is None or plan.session is None:
         return
@@ -118,15 +131,15 @@ def end_pass(broker: Broker, plan: FetchPlan, read: Read) -> None:
     if read.is_first:
         confirmations.note_fetch(watch)
     if confirmations.is_asking(watch):
-        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after it has waited a little
+        read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after a short wait of the fetch
 
 
-def _set_aside(broker: Broker, plan: FetchPlan, watch: FollowerWatch, held: list[PartitionKey]) -> None:
-    """Throttled partitions for which there was no room are no news any more. A fetch that waits reads them again when
-    there is room, and not with each append.
+def _set_aside(broker: FollowerReadPort, plan: FetchPlan, watch: FollowerWatch, held: list[PartitionKey]) -> None:
+    """Takes throttled partitions without room off the list of partitions with news. A waiting fetch reads them again
+    when there is room, and not with each append.
     """
     throttle = broker.partitions.context.throttle
-    if throttle is None:  # taken away while the partitions were read
+    if throttle is None:  # the throttle was removed during the reads
         watch.ready.update(dict.fromkeys(held))
         return
     watch.hold(held, throttle)
@@ -135,8 +148,8 @@ def _set_aside(broker: Broker, plan: FetchPlan, watch: FollowerWatch, held: list
         plan.targets = [target for target in plan.targets if target.key not in keys]
 
 
-def note_sent(broker: Broker, size: int, followed: FollowerRead, watch: FollowerWatch) -> None:
-    """The answer to a follower is made."""
+def note_sent(broker: FollowerReadPort, size: int, followed: FollowerRead, watch: FollowerWatch) -> None:
+    """Notes that the answer to a follower is complete."""
     broker.partitions.context.confirmations.note_answer(watch)
     if size:
         replicas = broker.metrics.replicas

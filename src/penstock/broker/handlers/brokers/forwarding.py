@@ -1,43 +1,63 @@
-"""Requests for the controller: passed on by the broker that got them, taken out of their Envelope by the controller.
+"""Forwarding to the controller: a broker sends a client's request in an Envelope; the controller unpacks and serves it.
 
-Only brokers may send envelopes (CLUSTER_ACTION), because an envelope says in whose name its request is made. Kafka
-takes them on the listener of the brokers alone. Here super users send them on others too, where they are audited: while
-`inter.broker.listener.name` changes by a rolling restart, brokers do not agree on that listener.
+Only brokers may send envelopes (CLUSTER_ACTION), because an envelope names the principal of its request. Kafka takes
+envelopes on the listener of the brokers alone. Here super users may send envelopes on other listeners too, where they
+are audited: while `inter.broker.listener.name` changes by a rolling restart, brokers do not agree on that listener.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Protocol, TypeVar
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Answer, Handler
 from penstock.broker.forwarding.envelopes import decode_address, decode_principal
 from penstock.broker.handlers.brokers.own_work import recognise_own_work
-from penstock.broker.session import Principal, RequestContext, Session, UnanswerableError
+from penstock.broker.session import Principal, Reply, RequestContext, Session, UnanswerableError
 from penstock.client.sendings import Sendings
+from penstock.cluster.metadata import Metadata
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.message import Message
+from penstock.protocol.message import Buffer, Message
 from penstock.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from penstock.security.acls.types import camel_case
-from penstock.security.audit.events import AuditEvent, Kind
+from penstock.security.audit.events import AuditEvent, AuditKind, Auditor
 
 Request = TypeVar("Request", bound=Message)
 
 _USER = "User"
 
 
-def serves_brokers(broker: Broker, listener: str) -> bool:
-    """Without an authorizer the listener of the brokers is all that tells brokers from clients. With one, their right
-    does, on every listener, as in Kafka: while `inter.broker.listener.name` changes by a rolling restart, brokers that
-    have the new one and brokers that have the old one ask each other on both.
+class CallerPort(Protocol):
+    """The parts of the broker that tell brokers from clients."""
+
+    authorizer: Authorizer
+    config: BrokerConfig
+    has_peers: bool
+    own_users: Mapping[str, str]
+
+
+class EnvelopePort(CallerPort, Protocol):
+    """The parts of the broker that the handler of envelopes uses."""
+
+    auditor: Auditor
+    handle_forwarded: Callable[[Session, Buffer], Reply | Awaitable[Reply]] | None
+    metadata: Metadata
+
+
+def serves_brokers(broker: CallerPort, listener: str) -> bool:
+    """Whether a listener serves the APIs between brokers. Without an authorizer only the brokers' listener tells
+    brokers from clients. With an authorizer the brokers' right does, on every listener, as in Kafka: while
+    `inter.broker.listener.name` changes by a rolling restart, brokers with the new value and brokers with the old value
+    use both listeners.
     """
     return broker.has_peers and (listener == broker.config.inter_broker_listener or broker.authorizer.has_rules)
 
 
-def tells_brokers(broker: Broker, context: RequestContext) -> bool:
-    """Whether the APIs for brokers are among the versions that this client is told."""
+def tells_brokers(broker: CallerPort, context: RequestContext) -> bool:
+    """Whether the ApiVersions answer to this client lists the APIs between brokers."""
     if not serves_brokers(broker, context.listener):
         return False
     return context.listener == broker.config.inter_broker_listener or broker.authorizer.would_allow(
@@ -45,12 +65,12 @@ def tells_brokers(broker: Broker, context: RequestContext) -> bool:
     )
 
 
-# How the client ids of brokers begin. No proof of anything: where clients and brokers share a listener without logins,
-# it keeps those out that write by mistake.
+# The prefix of the brokers' client ids. The prefix proves nothing: where clients and brokers share a listener without
+# logins, the prefix keeps out clients that write by mistake.
 BROKER_CLIENT_ID = "broker-"
 
 
-def is_broker(broker: Broker, context: RequestContext) -> bool:
+def is_broker(broker: CallerPort, context: RequestContext) -> bool:
     """Whether the request comes from a broker, as far as the listeners and their logins can tell. The rights of a
     broker are not enough: a super user has them too.
     """
@@ -61,9 +81,9 @@ def is_broker(broker: Broker, context: RequestContext) -> bool:
     return broker.authorizer.would_allow(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
-def _may_be_broker(broker: Broker, context: RequestContext) -> bool:
-    """Where brokers log in by a name, it is this one. Where they do not, nobody on their listener can be told from a
-    broker, and nobody on another listener is one.
+def _may_be_broker(broker: CallerPort, context: RequestContext) -> bool:
+    """Where brokers log in, the client must have the brokers' principal. Where brokers do not log in, every client on
+    the brokers' listener counts as a broker, and no client on another listener does.
     """
     user = broker.own_users.get(context.listener)
     if user is None:
@@ -71,8 +91,8 @@ def _may_be_broker(broker: Broker, context: RequestContext) -> bool:
     return context.principal == Principal(_USER, user)
 
 
-def check_broker(broker: Broker, context: RequestContext) -> None:
-    """Raises unless the request comes from a broker: on a listener for brokers, and with their permission."""
+def check_broker(broker: CallerPort, context: RequestContext) -> None:
+    """Raises unless the request comes from a broker: on a listener for brokers, and with the right CLUSTER_ACTION."""
     if not serves_brokers(broker, context.listener):
         raise UnanswerableError("api key", "an API for brokers is not served here")
     if not broker.authorizer.is_allowed(context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -83,7 +103,7 @@ def check_broker(broker: Broker, context: RequestContext) -> None:
 
 
 def forwarded(handler: Handler[Request]) -> Handler[Request]:
-    """A handler that runs on the controller alone. Any other broker passes the request on."""
+    """Makes a handler that runs on the controller alone. Any other broker forwards the request to the controller."""
 
     def handle(broker: Broker, context: RequestContext, request: Request) -> Answer:
         forwarding = broker.forwarding
@@ -118,10 +138,11 @@ async def _forward(
 # ------------------------------------------------------------------------------------------------- to the controller
 
 
-async def envelope(broker: Broker, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
-    """Serves the request inside as if its client had sent it here. There is one version.
+async def envelope(broker: EnvelopePort, context: RequestContext, request: EnvelopeRequest) -> EnvelopeResponse:
+    """Serves the request inside the envelope as if its client had sent the request here. There is one version.
 
-    NOT_CONTROLLER sends the other broker to look again. Errors of the request inside are in the response inside.
+    NOT_CONTROLLER makes the other broker look for the controller again. Errors of the request inside are in the
+    response inside.
     """
     check_broker(broker, context)
     is_among_brokers = context.listener == broker.config.inter_broker_listener
@@ -151,12 +172,12 @@ async def envelope(broker: Broker, context: RequestContext, request: EnvelopeReq
     return EnvelopeResponse(response_data=frame[_SIZE_BYTES:])
 
 
-def _tell_refusal(broker: Broker, context: RequestContext) -> None:
-    """Whatever rights the client has, so the authorizer does not know of it."""
+def _tell_refusal(broker: EnvelopePort, context: RequestContext) -> None:
+    """Audits a refusal that does not depend on the client's rights, so the authorizer does not know of it."""
     rule = "only super users send envelopes on a listener that is not the brokers'"
     who, where, cluster = str(context.principal), context.client_host, f"Cluster:{CLUSTER_NAME}"
     denial = AuditEvent(
-        Kind.DENIAL,
+        AuditKind.DENIAL,
         "Envelope",
         False,
         who,
@@ -169,4 +190,4 @@ def _tell_refusal(broker: Broker, context: RequestContext) -> None:
     broker.auditor.record(denial)
 
 
-_SIZE_BYTES = 4  # of a frame, before the response's header
+_SIZE_BYTES = 4  # the size field of a frame, before the response's header

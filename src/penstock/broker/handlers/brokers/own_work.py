@@ -1,32 +1,46 @@
-"""A request that went to the controller more than once, and whose last answer finds what an earlier sending has done.
+"""Recognises our own change behind an error: a broker sent a request to the controller more than once, an earlier
+sending made the change, and the last answer reports that the change exists.
 
-The image of before the first sending, and the newest one, tell what was there already and what has come since.
+The image from before the first sending and the newest image show which resources existed before and which are new.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.broker import Broker
-from penstock.broker.handlers.topics import describe_created
+from penstock.broker.handlers.topics import DescribedTopicPort, describe_created
 from penstock.broker.session import RequestContext
+from penstock.broker.slices import Slices
 from penstock.client.own_work import TopicThere, find_doubts, settle
 from penstock.cluster.decisions.decision import CreateTopicResult
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.metadata import Metadata
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.create_topics import CreateTopicsResponse
 
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.forwarding.forwarder import Forwarding
+
+
+class OwnWorkPort(DescribedTopicPort, Protocol):
+    """The parts of the broker that show whether an earlier sending made a change."""
+
+    forwarding: Forwarding | None
+    metadata: Metadata
+    slices: Slices
+
 
 async def recognise_own_work(
-    broker: Broker, context: RequestContext, request: Message, response: Message, before: MetadataImage
+    broker: OwnWorkPort, context: RequestContext, request: Message, response: Message, before: MetadataImage
 ) -> None:
-    """Changes the response where its errors are the traces of our own work."""
+    """Corrects the response where an earlier sending of the same request caused its errors."""
     doubts = find_doubts(request, response)
     names = {doubt.topic for doubt in doubts if doubt.topic is not None}
 
     def is_known() -> bool:
-        """The controller's image led to these errors; this broker's follows."""
+        """Whether this broker's image has caught up with the controller's image that led to these errors."""
         now = _topics(broker.metadata.image, names)
         return all(doubt.topic is None or doubt.is_met(now.get(doubt.topic)) for doubt in doubts)
 

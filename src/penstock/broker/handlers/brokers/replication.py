@@ -1,14 +1,15 @@
-"""What brokers ask of the controller: AlterPartition, AssignReplicasToDirs and BrokerHeartbeat. Clients ask none."""
+"""Requests from brokers to the controller: AlterPartition, AssignReplicasToDirs, BrokerHeartbeat. Clients send none."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.broker import Broker
-from penstock.broker.handlers.brokers.forwarding import check_broker
+from penstock.broker.handlers.brokers.forwarding import CallerPort, check_broker
 from penstock.broker.session import RequestContext
 from penstock.cluster.decisions.lost_replicas import judge_replica
+from penstock.cluster.metadata import Metadata
 from penstock.core.types import TopicId
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition import (
@@ -29,20 +30,31 @@ from penstock.protocol.messages.assign_replicas_to_dirs import TopicData as Assi
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.replication.changes import LOST_DIRECTORY, AlterPartitionResult, InSyncChange, LostReplica
 
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.peers.controller_port import ControllerPort
+    from penstock.broker.peers.shutdowns import Shutdowns
+
 _FIRST_WITH_BROKER_EPOCHS = 3
 _UNKNOWN_EPOCH = -1
 
 
+class ReplicationPort(CallerPort, Protocol):
+    """The parts of the broker that the requests of other brokers use."""
+
+    controller_api: ControllerPort | None
+    metadata: Metadata
+    shutdowns: Shutdowns | None
+
+
 async def alter_partition(
-    broker: Broker, context: RequestContext, request: AlterPartitionRequest
+    broker: ReplicationPort, context: RequestContext, request: AlterPartitionRequest
 ) -> AlterPartitionResponse:
     """Changes in-sync sets for the leaders of the partitions (KIP-497). Each partition succeeds or fails by itself.
 
-    Version 3 names the epoch of each member, so that a member that restarted since does not count (KIP-903). Version 2
-    does not.
+    Version 3 names the epoch of each member, so that a member that has restarted since does not count (KIP-903).
     """
     check_broker(broker, context)
-    if broker.duties is None or not broker.metadata.is_controller:
+    if broker.controller_api is None or not broker.metadata.is_controller:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     changes = [
         InSyncChange(
@@ -51,7 +63,7 @@ async def alter_partition(
         for topic in request.topics
         for each in topic.partitions
     ]
-    results = await broker.duties.alter_partition(request.broker_id, request.broker_epoch, changes)
+    results = await broker.controller_api.alter_partition(request.broker_id, request.broker_epoch, changes)
     topics: dict[TopicId, TopicData] = {}
     for result in results:
         topic = topics.setdefault(result.topic_id, TopicData(topic_id=result.topic_id))
@@ -80,15 +92,15 @@ def _altered(result: AlterPartitionResult) -> PartitionData:
 
 
 async def assign_replicas_to_dirs(
-    broker: Broker, context: RequestContext, request: AssignReplicasToDirsRequest
+    broker: ReplicationPort, context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> AssignReplicasToDirsResponse:
-    """A broker tells which of its replicas are in a directory that has failed: they count as dead (KIP-112, KIP-858).
+    """Counts the replicas in a failed directory of a broker as dead (KIP-112, KIP-858).
 
-    In which directory a replica is otherwise nobody but its broker has to know: such replicas are looked for, and
-    nothing is noted. There is one version.
+    The controller does not store the directories of the other replicas, because only their broker has to know them:
+    such replicas are checked for existence alone. There is one version.
     """
     check_broker(broker, context)
-    if broker.duties is None or not broker.metadata.is_controller:
+    if broker.controller_api is None or not broker.metadata.is_controller:
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     lost = [
         LostReplica(topic.topic_id, each.partition_index)
@@ -97,7 +109,7 @@ async def assign_replicas_to_dirs(
         for topic in directory.topics
         for each in topic.partitions
     ]
-    results = await broker.duties.lose_replicas(request.broker_id, request.broker_epoch, lost)
+    results = await broker.controller_api.lose_replicas(request.broker_id, request.broker_epoch, lost)
     codes = {(result.topic_id, result.partition): result.code for result in results}
 
     def code_of(directory: TopicId, topic_id: TopicId, partition: int) -> ErrorCode:
@@ -128,13 +140,13 @@ def _assigned(
 
 
 async def broker_heartbeat(
-    broker: Broker, context: RequestContext, request: BrokerHeartbeatRequest
+    broker: ReplicationPort, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> BrokerHeartbeatResponse:
-    """Lets a broker stop once others lead what it led, and every live broker knows of that.
+    """Lets a broker stop once other brokers lead its partitions and every live broker knows the new leaders.
 
-    In Kafka brokers stay in the cluster by this request. Here their sessions in the store keep them, and a heartbeat
-    that does not want to stop changes nothing. Versions 1 and 2 add log directories that failed or are cordoned, which
-    are not looked at.
+    In Kafka this request keeps a broker in the cluster. Here the broker's session in the store does, and a heartbeat
+    without a wish to stop changes nothing. Versions 1 and 2 add failed and cordoned log directories, which this handler
+    ignores.
     """
     check_broker(broker, context)
     if broker.shutdowns is None or not broker.metadata.is_controller:

@@ -1,1 +1,1 @@
-"""The cluster as a whole: leaders, replicas and features, as the controller decides about them."""
+"""Handlers for the whole cluster: leader elections, reassignments, features, the quorum, registrations."""

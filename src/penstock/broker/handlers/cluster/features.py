@@ -1,12 +1,14 @@
-"""The features of the cluster: UpdateFeatures. ApiVersions tells of them."""
+"""The features of the cluster: UpdateFeatures. ApiVersions lists their levels."""
 
 from __future__ import annotations
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from typing import Protocol
+
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.features import FEATURES
 from penstock.broker.session import RequestContext
 from penstock.cluster.decisions.features import SAFE_DOWNGRADE, UPGRADE, FeatureUpdate
+from penstock.cluster.metadata import Metadata
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.update_features import (
     FeatureUpdateKey,
@@ -16,17 +18,24 @@ from penstock.protocol.messages.update_features import (
 )
 
 _LAST_VERSION_WITH_RESULTS = 1
-# As Kafka puts it in front of the feature's own error.
+# Kafka's prefix of the feature's own error.
 _ALL_FAILED = "The update failed for all features since the following feature had an error: "
 
 
+class FeaturePort(Protocol):
+    """The parts of the broker that the handler of features uses."""
+
+    authorizer: Authorizer
+    metadata: Metadata
+
+
 async def update_features(
-    broker: Broker, context: RequestContext, request: UpdateFeaturesRequest
+    broker: FeaturePort, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     """Raises the levels of features: all that the request names, or none of them.
 
-    A refusal is told for the request as a whole, as in Kafka 4. Version 0 has a flag for a downgrade and no dry run,
-    later ones an upgrade type and `validate_only`. Versions up to 1 list each feature of a request that succeeds.
+    A refusal concerns the request as a whole, as in Kafka 4. Version 0 has a flag for a downgrade and no dry run; later
+    versions have an upgrade type and `validate_only`. Versions up to 1 list each feature of a request that succeeds.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""Who leads a partition, and on which brokers its replicas are: ElectLeaders and the partition reassignments.
+"""Leaders and replicas of partitions: ElectLeaders and the partition reassignments.
 
 The controller decides. A broker that is not the controller answers NOT_CONTROLLER.
 """
@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import cast
+from typing import Protocol, cast
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.forwarding.refusals import refuse, refuse_elections
+from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.session import RequestContext, shorten
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
 from penstock.cluster.decisions.elections import ElectionResult, ElectionType
 from penstock.cluster.decisions.reassignments import ReassignmentRequest, ReassignmentResult, is_reassigning
 from penstock.cluster.image import MetadataImage
+from penstock.cluster.metadata import Metadata
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.alter_partition_reassignments import (
@@ -45,12 +46,23 @@ _UNSURE = "This broker may not be the controller any more: it is not sure of its
 # ---------------------------------------------------------------------------------------------------- ElectLeaders
 
 
-async def elect_leaders(broker: Broker, context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Elects leaders of the named partitions, or of all of them where the request has null.
+class LeaderPort(Protocol):
+    """The parts of the broker that the handlers of leaders and reassignments use."""
 
-    Each named partition gets an answer. Of all partitions only those get one that need an election; each topic is
-    listed even so, as in Kafka. Version 0 knows the election of the preferred leader alone and has no error for the
-    whole response, so an error of the request is told for each partition as well. Version 2 is flexible.
+    authorizer: Authorizer
+    metadata: Metadata
+    partitions: Partitions
+    slices: Slices
+
+
+async def elect_leaders(
+    broker: LeaderPort, context: RequestContext, request: ElectLeadersRequest
+) -> ElectLeadersResponse:
+    """Elects leaders of the named partitions, or of all partitions where the request has null.
+
+    Each named partition gets a result. A request for all partitions gets results only for the partitions that need an
+    election, but lists each topic, as in Kafka. Version 0 knows only the election of the preferred leader and has no
+    error for the whole response, so each partition carries an error of the request. Version 2 is flexible.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -64,10 +76,10 @@ async def elect_leaders(broker: Broker, context: RequestContext, request: ElectL
     if request.topic_partitions is not None:
         named = [TopicPartition(topic.topic, index) for topic in request.topic_partitions for index in topic.partitions]
     try:
-        results = await broker.metadata.duties.elect_leaders(named, election_type)
+        results = await broker.metadata.controller_api.elect_leaders(named, election_type)
     except ApiError as error:
         return refuse_elections(request, error.code, error.message or describe(error.code))
-    # Results come in the order of the request, so each topic of the request takes as many as it named.
+    # The results have the order of the request, so each topic takes as many results as it named partitions.
     wanted = [(topic.topic, len(topic.partitions)) for topic in request.topic_partitions or ()]
     if named is None:
         wanted = list(Counter(result.topic for result in results).items())
@@ -107,11 +119,11 @@ def _election_message(image: MetadataImage, result: ElectionResult) -> str | Non
 
 
 async def alter_partition_reassignments(
-    broker: Broker, context: RequestContext, request: AlterPartitionReassignmentsRequest
+    broker: LeaderPort, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Moves partitions to other brokers, or cancels such a move where a partition's replicas are null.
 
-    The replicas that a partition has already are accepted, and nothing happens. Version 1 adds
+    A request for a partition's current replicas succeeds and changes nothing. Version 1 adds
     `allow_replication_factor_change` to the request, and the response repeats the flag; version 0 allows the change.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -124,7 +136,7 @@ async def alter_partition_reassignments(
         for topic in request.topics
         for partition in topic.partitions
     ]
-    results = await broker.metadata.duties.reassign_partitions(wanted, may_change_replication_factor=may_change)
+    results = await broker.metadata.controller_api.reassign_partitions(wanted, may_change_replication_factor=may_change)
     return await broker.slices.run(_reassigned(request, results))
 
 
@@ -148,12 +160,13 @@ def _reassigned(
 
 
 def list_partition_reassignments(
-    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
+    broker: LeaderPort, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Work[ListPartitionReassignmentsResponse]:
-    """Which reassignments are under way, of the named partitions or of all. Partitions without one are left out, and so
-    are partitions that do not exist. A broker that may not be the controller any more does not answer as one.
+    """Lists the reassignments in progress, of the named partitions or of all. The response leaves out partitions
+    without a reassignment and partitions that do not exist. A broker that may have lost the controller's role does not
+    answer.
 
-    Version 0 is the only one.
+    Version 0 is the only version.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return cast("ListPartitionReassignmentsResponse", refuse(request, _REFUSED, describe(_REFUSED)))

@@ -1,17 +1,21 @@
-"""Who decides about the metadata: DescribeQuorum.
+"""DescribeQuorum: the controller and the newest change of the metadata, in the form of Kafka's quorum.
 
 In Kafka a quorum of controllers keeps the metadata in the topic `__cluster_metadata`. Here ZooKeeper, or the broker's
-own store, keeps a numbered log of changes, and one broker writes it: the controller. For tools it is the only voter.
-The offsets are those of the log of changes, as in ApiVersions.
+own store, keeps a numbered log of changes, and one broker writes the log: the controller. The response shows the
+controller as the only voter. The offsets are those of the log of changes, as in ApiVersions.
 """
 
 from __future__ import annotations
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from collections.abc import Iterator
+from typing import Protocol
+
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.session import RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.cluster.image import NO_CONTROLLER, MetadataImage
+from penstock.cluster.metadata import Metadata
+from penstock.core.clock import Clock
 from penstock.protocol.errors import ErrorCode, describe
 from penstock.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -26,11 +30,21 @@ from penstock.protocol.messages.describe_quorum import (
 METADATA_TOPIC = "__cluster_metadata"
 
 
+class QuorumPort(Protocol):
+    """The parts of the broker that the handler uses."""
+
+    authorizer: Authorizer
+    clock: Clock
+    metadata: Metadata
+
+    def endpoints(self, listener: str) -> Iterator[tuple[int, str, int, str | None]]: ...
+
+
 def describe_quorum(
-    broker: Broker, context: RequestContext, request: DescribeQuorumRequest
+    broker: QuorumPort, context: RequestContext, request: DescribeQuorumRequest
 ) -> Work[DescribeQuorumResponse]:
-    """Names the controller, its epoch and the newest change. Any other topic than `__cluster_metadata` is unknown.
-    Version 1 adds times, version 2 the controller's address and error messages.
+    """Names the controller, its epoch and the newest change. Every topic but `__cluster_metadata` is unknown. Version 1
+    adds times, version 2 the controller's address and error messages.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return _refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

@@ -1,1 +1,1 @@
-"""Who may connect, what they may do and how much: logins, users, delegation tokens, ACLs, quotas."""
+"""Handlers for security: logins, SCRAM users, delegation tokens, ACLs, client quotas."""

@@ -7,19 +7,18 @@ Kafka: admin tools and MirrorMaker 2 understand that answer and go on.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.session import RequestContext, UnanswerableError
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
 from penstock.cluster.decisions.security.acls import (
     CreateAclResult,
     DeleteAclsResult,
     decide_create_acls,
     decide_delete_acls,
 )
-from penstock.cluster.metadata import answer_each
+from penstock.cluster.metadata import Metadata, answer_each
 from penstock.protocol.errors import ErrorCode, describe, shorten_reason
 from penstock.protocol.messages import create_acls as create_messages
 from penstock.protocol.messages import delete_acls as delete_messages
@@ -28,12 +27,20 @@ from penstock.security.acls.filters import AclFilter
 from penstock.security.acls.index import Acl
 from penstock.security.acls.types import AclEntry, PatternType, Permission, ResourcePattern
 
-# Kafka's words, which users search for.
+# Kafka's message, which users search for.
 _DISABLED = "No Authorizer is configured."
 _DISABLED_ON_BROKER = "No Authorizer is configured on the broker"
 _UNKNOWN = 0
 
 Word = TypeVar("Word", Operation, ResourceType, PatternType, Permission)
+
+
+class AclPort(Protocol):
+    """The parts of the broker that the handlers of ACLs use."""
+
+    authorizer: Authorizer
+    metadata: Metadata
+    slices: Slices
 
 
 class _Refusal(NamedTuple):
@@ -42,10 +49,10 @@ class _Refusal(NamedTuple):
 
 
 def describe_acls(
-    broker: Broker, context: RequestContext, request: describe_messages.DescribeAclsRequest
+    broker: AclPort, context: RequestContext, request: describe_messages.DescribeAclsRequest
 ) -> Work[describe_messages.DescribeAclsResponse]:
-    """Which access rules there are, of those that match a filter. Null and ANY match everything; the pattern type MATCH
-    finds all rules that have a say about a name.
+    """Lists the ACLs that match a filter. Null and ANY match everything; the pattern type MATCH finds all ACLs that
+    apply to a name.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
@@ -74,9 +81,9 @@ def describe_acls(
 
 
 async def create_acls(
-    broker: Broker, context: RequestContext, request: create_messages.CreateAclsRequest
+    broker: AclPort, context: RequestContext, request: create_messages.CreateAclsRequest
 ) -> create_messages.CreateAclsResponse:
-    """Stores access rules. Each succeeds or fails by itself; a rule that is there already succeeds.
+    """Stores ACLs. Each succeeds or fails by itself; an ACL that exists already succeeds.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
@@ -99,9 +106,9 @@ async def create_acls(
 
 
 async def delete_acls(
-    broker: Broker, context: RequestContext, request: delete_messages.DeleteAclsRequest
+    broker: AclPort, context: RequestContext, request: delete_messages.DeleteAclsRequest
 ) -> delete_messages.DeleteAclsResponse:
-    """Deletes the access rules that match filters, all together, and tells for each filter which these were.
+    """Deletes the ACLs that match filters, all together, and lists the deleted ACLs of each filter.
 
     Version 2 is flexible; version 3 adds the resource type `user`.
     """
@@ -128,7 +135,7 @@ async def delete_acls(
 
 
 def _refuse(
-    broker: Broker, context: RequestContext, operation: Operation, disabled: str = _DISABLED
+    broker: AclPort, context: RequestContext, operation: Operation, disabled: str = _DISABLED
 ) -> _Refusal | None:
     if not broker.authorizer.is_allowed(context, operation, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -140,8 +147,8 @@ def _refuse(
 
 
 def _check_known(numbers: Iterable[int]) -> None:
-    """Kafka closes the connection of a client that says UNKNOWN, and answers one that says a number which it has never
-    heard of.
+    """As Kafka does, closes the connection of a client that sends UNKNOWN, but answers a client that sends an undefined
+    number.
     """
     if _UNKNOWN in numbers:
         raise UnanswerableError("request", "an ACL has an element that says UNKNOWN")

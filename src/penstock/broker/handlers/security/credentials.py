@@ -1,15 +1,15 @@
 """Passwords of users: DescribeUserScramCredentials, AlterUserScramCredentials.
 
-They are kept in the metadata, and every broker knows a change at once. Neither a password nor what a password could be
-guessed from is ever told.
+The metadata keeps the credentials, and every broker learns a change at once. No answer contains a password, nor data
+from which a password could be guessed.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Protocol
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.session import RequestContext, shorten
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.security.users import (
@@ -20,7 +20,7 @@ from penstock.cluster.decisions.security.users import (
     describe_user,
     scram_users,
 )
-from penstock.cluster.metadata import answer_each
+from penstock.cluster.metadata import Metadata, answer_each
 from penstock.cluster.security_image import SecurityImage
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages.alter_user_scram_credentials import (
@@ -39,12 +39,20 @@ _UNKNOWN = "Attempt to describe a user credential that does not exist: "
 _TWICE = "Cannot describe SCRAM credentials for the same user twice in a single request: "
 
 
-def describe_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: DescribeUserScramCredentialsRequest
-) -> Work[DescribeUserScramCredentialsResponse]:
-    """The SCRAM mechanisms of the named users, or of all users where the list is null or empty.
+class CredentialPort(Protocol):
+    """The parts of the broker that the handlers of credentials use."""
 
-    A user without one is RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE. Version 0 is the only one.
+    authorizer: Authorizer
+    metadata: Metadata
+
+
+def describe_user_scram_credentials(
+    broker: CredentialPort, context: RequestContext, request: DescribeUserScramCredentialsRequest
+) -> Work[DescribeUserScramCredentialsResponse]:
+    """Lists the SCRAM mechanisms of the named users, or of all users where the list is null or empty.
+
+    A user without SCRAM credentials gets RESOURCE_NOT_FOUND, a user named twice DUPLICATE_RESOURCE. Version 0 is the
+    only version.
     """
     if not broker.authorizer.is_allowed(context, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -65,12 +73,12 @@ def _describe(security: SecurityImage, name: str, count: int) -> DescribeUserScr
 
 
 async def alter_user_scram_credentials(
-    broker: Broker, context: RequestContext, request: AlterUserScramCredentialsRequest
+    broker: CredentialPort, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Sets and removes passwords of users: each user once, and an error concerns its user alone.
 
-    Twice is DUPLICATE_RESOURCE, a password that is not there RESOURCE_NOT_FOUND, an empty name or a number of
-    iterations that is not allowed UNACCEPTABLE_CREDENTIAL. Version 0 is the only one.
+    A user named twice gets DUPLICATE_RESOURCE, a missing password RESOURCE_NOT_FOUND, an empty name or a forbidden
+    number of iterations UNACCEPTABLE_CREDENTIAL. Version 0 is the only version.
     """
     deletions = [Deletion(each.name, each.mechanism) for each in request.deletions]
     upsertions = [

@@ -1,27 +1,37 @@
-"""Logins: SaslHandshake and SaslAuthenticate. What is due is decided in `broker.login`.
+"""Logins: SaslHandshake and SaslAuthenticate. `broker.login` decides which step is due.
 
-Both are ILLEGAL_SASL_STATE where no login is due, as on a listener without SASL.
+Both answer ILLEGAL_SASL_STATE where no login is due, as on a listener without SASL.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.broker import Broker
-from penstock.broker.login.logins import Outcome
+from penstock.broker.login.logins import LoginOutcome
 from penstock.broker.session import RequestContext
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from penstock.security.sasl.login_state import AWAITS_HANDSHAKE, LoginState, Phase
 
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.login.logins import Logins
+
 _NOT_DUE = "SaslAuthenticate request received after successful authentication"
 
 
-def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+class LoginPort(Protocol):
+    """The parts of the broker that the handlers of logins use."""
+
+    logins: Logins | None
+
+
+def sasl_handshake(broker: LoginPort, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     """Chooses the mechanism of a login. After version 0 the tokens come bare, after version 1 in SaslAuthenticate.
 
-    A mechanism that is not enabled is UNSUPPORTED_SASL_MECHANISM with those that are, and ends the connection.
+    A mechanism that is not enabled gets UNSUPPORTED_SASL_MECHANISM with the enabled mechanisms, and ends the
+    connection.
     """
     session, logins = context.session, broker.logins
     if session.login is None or logins is None or session.login.phase not in AWAITS_HANDSHAKE:
@@ -32,22 +42,23 @@ def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandsha
 
 
 def sasl_authenticate(
-    broker: Broker, context: RequestContext, request: SaslAuthenticateRequest
+    broker: LoginPort, context: RequestContext, request: SaslAuthenticateRequest
 ) -> SaslAuthenticateResponse | Awaitable[SaslAuthenticateResponse]:
-    """One token of a login. Whatever is wrong is SASL_AUTHENTICATION_FAILED with one text, and ends the connection.
+    """Takes one token of a login. Every failure is SASL_AUTHENTICATION_FAILED with the same text, and ends the
+    connection.
 
-    Version 1 adds how long the login lasts; version 2 is flexible.
+    Version 1 adds the lifetime of the login; version 2 is flexible.
     """
     session, logins = context.session, broker.logins
     if session.login is None or logins is None or session.login.phase is not Phase.TOKENS:
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_NOT_DUE)
     outcome = logins.step(session, bytes(request.auth_bytes))
-    if isinstance(outcome, Outcome):
+    if isinstance(outcome, LoginOutcome):
         return _response(session.login, outcome)
     return _respond_later(session.login, outcome)
 
 
-def _response(state: LoginState, outcome: Outcome) -> SaslAuthenticateResponse:
+def _response(state: LoginState, outcome: LoginOutcome) -> SaslAuthenticateResponse:
     if outcome.is_refused:
         what = "re-authentication" if state.is_again else "authentication"
         text = f"Authentication failed during {what} due to invalid credentials with SASL mechanism {state.mechanism}"
@@ -57,5 +68,5 @@ def _response(state: LoginState, outcome: Outcome) -> SaslAuthenticateResponse:
     )
 
 
-async def _respond_later(state: LoginState, waiting: Awaitable[Outcome]) -> SaslAuthenticateResponse:
+async def _respond_later(state: LoginState, waiting: Awaitable[LoginOutcome]) -> SaslAuthenticateResponse:
     return _response(state, await waiting)

@@ -1,14 +1,15 @@
-"""Quotas of clients, looked at and set: DescribeClientQuotas, AlterClientQuotas."""
+"""Shows and sets quotas of clients: DescribeClientQuotas, AlterClientQuotas."""
 
 from __future__ import annotations
 
-from penstock.broker.authorizer import CLUSTER_NAME, Operation, ResourceType
-from penstock.broker.broker import Broker
+from typing import Protocol
+
+from penstock.broker.authorizer import CLUSTER_NAME, Authorizer, Operation, ResourceType
 from penstock.broker.forwarding.refusals import refuse_quotas
 from penstock.broker.session import RequestContext
-from penstock.broker.slices import Work, collect
+from penstock.broker.slices import Slices, Work, collect
 from penstock.cluster.decisions.security.client_quotas import AlterQuotaResult, decide_alter_client_quotas
-from penstock.cluster.metadata import answer_each
+from penstock.cluster.metadata import Metadata, answer_each
 from penstock.protocol.errors import ApiError, ErrorCode, describe
 from penstock.protocol.messages import alter_client_quotas as alter_messages
 from penstock.protocol.messages.describe_client_quotas import (
@@ -22,10 +23,18 @@ from penstock.security.quotas.alterations import Component, EntityChange, QuotaC
 from penstock.security.quotas.entities import Quota, stored_quotas
 
 
+class QuotaPort(Protocol):
+    """The parts of the broker that the handlers of quotas use."""
+
+    authorizer: Authorizer
+    metadata: Metadata
+    slices: Slices
+
+
 def describe_client_quotas(
-    broker: Broker, context: RequestContext, request: DescribeClientQuotasRequest
+    broker: QuotaPort, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> Work[DescribeClientQuotasResponse]:
-    """The quotas that match a filter, or an error for a filter that Kafka refuses too.
+    """Lists the quotas that match a filter, or gives an error for a filter that Kafka refuses too.
 
     Version 1 is flexible. The entries are null beside an error.
     """
@@ -49,11 +58,12 @@ def _described(quota: Quota) -> EntryData:
 
 
 async def alter_client_quotas(
-    broker: Broker, context: RequestContext, request: alter_messages.AlterClientQuotasRequest
+    broker: QuotaPort, context: RequestContext, request: alter_messages.AlterClientQuotasRequest
 ) -> alter_messages.AlterClientQuotasResponse:
-    """Sets and removes quotas of users, client ids and addresses, or only says whether it would.
+    """Sets and removes quotas of users, client ids and addresses, or only checks the changes.
 
-    An entity is changed as a whole or not at all, and its error concerns it alone. Version 1 is flexible.
+    The controller changes an entity as a whole or not at all, and its error concerns the entity alone. Version 1 is
+    flexible.
     """
     if not broker.authorizer.is_allowed(context, Operation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

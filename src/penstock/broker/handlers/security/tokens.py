@@ -1,21 +1,22 @@
 """Delegation tokens: CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken.
 
-A user who has logged in gets a name and a secret that others can log in with, as that user, for a while. No tokens are
-given on a listener where nobody is known, nor to a user who has logged in with a token
-(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Without `delegation.token.secret.key` there are none
-(DELEGATION_TOKEN_AUTH_DISABLED). The broker that the client asks checks who asks; the controller makes the change.
+A user who has logged in gets a name and a secret with which other clients can log in as that user, for a while. A
+listener without authentication gives no tokens, and neither does a login by a token
+(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED). Without `delegation.token.secret.key` there are no tokens
+(DELEGATION_TOKEN_AUTH_DISABLED). The broker that the client asks checks the client; the controller makes the change.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from random import Random
+from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock.broker.authorizer import Operation, ResourceType
-from penstock.broker.broker import Broker
+from penstock.broker.authorizer import Authorizer, Operation, ResourceType
 from penstock.broker.session import ANONYMOUS, Principal, RequestContext
 from penstock.broker.slices import Work, collect
 from penstock.cluster.decisions.security.tokens import (
+    Decided,
     TokenResult,
     TokenSettings,
     decide_add_token,
@@ -23,6 +24,10 @@ from penstock.cluster.decisions.security.tokens import (
     decide_renew_token,
     new_token,
 )
+from penstock.cluster.metadata import Metadata
+from penstock.cluster.security_image import SecurityImage
+from penstock.core.clock import Clock
+from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.types import format_topic_id, new_topic_id
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
@@ -41,25 +46,48 @@ from penstock.protocol.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from penstock.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
+from penstock.security.tokens.by_hmac import TokensByHmac
 from penstock.security.tokens.tokens import DelegationToken, decode_token, token_hmac
+
+if TYPE_CHECKING:  # a standalone broker does not load these
+    from penstock.broker.forwarding.forwarder import Forwarding
 
 _USER = "User"
 
 
-def token_settings(broker: Broker) -> TokenSettings | None:
-    """None where there are no tokens."""
+class TokenPort(Protocol):
+    """The parts of the broker that the handlers of tokens use."""
+
+    authorizer: Authorizer
+    chance: Random
+    clock: Clock
+    config: BrokerConfig
+    forwarding: Forwarding | None
+    metadata: Metadata
+    tokens_by_hmac: TokensByHmac
+
+
+def token_settings(broker: TokenPort) -> TokenSettings | None:
+    """None where tokens are disabled."""
     config = broker.config
     secret = config.get("delegation.token.secret.key")
-    max_lifetime_ms, renewal_ms = (
-        config.get(f"delegation.token.{name}") for name in ("max.lifetime.ms", "expiry.time.ms")
+    if secret is None:
+        return None
+    return TokenSettings(
+        secret=str(secret).encode(),
+        max_lifetime_ms=_number(config, "delegation.token.max.lifetime.ms"),
+        renewal_ms=_number(config, "delegation.token.expiry.time.ms"),
+        most=_number(config, "penstock.delegation.tokens.max"),
+        most_of_owner=_number(config, "penstock.delegation.tokens.max.per.owner"),
     )
-    assert isinstance(max_lifetime_ms, int)
-    assert isinstance(renewal_ms, int)
-    return None if secret is None else TokenSettings(str(secret).encode(), max_lifetime_ms, renewal_ms)
 
 
-def _may_ask(broker: Broker, context: RequestContext) -> bool:
-    """A request that another broker has passed on was checked there."""
+def _number(config: BrokerConfig, name: str) -> int:
+    return int(str(config.get(name)))
+
+
+def _may_ask(broker: TokenPort, context: RequestContext) -> bool:
+    """Whether the client may ask for tokens. For a forwarded request the forwarding broker has checked that."""
     session = context.session
     if session.is_forwarded:
         return True
@@ -71,8 +99,8 @@ def _may_ask(broker: Broker, context: RequestContext) -> bool:
     return login is None or login.token_id is None
 
 
-async def _pass_on(broker: Broker, context: RequestContext, request: Message) -> Any:
-    """What the controller says; None where the change is to be made here."""
+async def _pass_on(broker: TokenPort, context: RequestContext, request: Message) -> Any:
+    """The controller's answer; None where this broker has to make the change."""
     forwarding = broker.forwarding
     if forwarding is None or not forwarding.is_needed(context):
         return None
@@ -83,9 +111,10 @@ async def _pass_on(broker: Broker, context: RequestContext, request: Message) ->
 
 
 async def create_delegation_token(
-    broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest
+    broker: TokenPort, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> CreateDelegationTokenResponse:
-    """Gives a token to whoever asks, or to another owner (CREATE_TOKENS on that user). Only users can renew a token.
+    """Gives a token to the client's user, or to another owner (CREATE_TOKENS on that user). Only users can renew a
+    token. The answer is POLICY_VIOLATION where the owner or the cluster has the maximum number of tokens.
 
     Version 2 is flexible; version 3 adds the owner.
     """
@@ -111,10 +140,14 @@ async def create_delegation_token(
         return response
     renewers = tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
     token_id = format_topic_id(new_topic_id(broker.chance.randbytes))
-    token = new_token(
-        token_id, str(owner), str(requester), renewers, request.max_lifetime_ms, settings, broker.clock.now_ms()
+    now_ms = broker.clock.now_ms()
+    token = new_token(token_id, str(owner), str(requester), renewers, request.max_lifetime_ms, settings, now_ms)
+    results: tuple[TokenResult, ...] = await broker.metadata.security.apply(
+        lambda security: decide_add_token(security, token, settings, now_ms)
     )
-    await broker.metadata.security.apply(lambda security: decide_add_token(security, token))
+    response.error_code = results[0].code
+    if response.error_code:
+        return response
     response.issue_timestamp_ms, response.max_timestamp_ms = token.issue_ms, token.max_ms
     response.expiry_timestamp_ms = token.expiry_ms
     response.token_id, response.hmac = token.token_id, token_hmac(settings.secret, token.token_id)
@@ -122,7 +155,7 @@ async def create_delegation_token(
 
 
 def _check_creation(
-    broker: Broker, context: RequestContext, request: CreateDelegationTokenRequest, owner: Principal
+    broker: TokenPort, context: RequestContext, request: CreateDelegationTokenRequest, owner: Principal
 ) -> ErrorCode:
     if not _may_ask(broker, context):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
@@ -139,32 +172,34 @@ def _check_creation(
 
 
 async def renew_delegation_token(
-    broker: Broker, context: RequestContext, request: RenewDelegationTokenRequest
+    broker: TokenPort, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
-    """Lets a token live longer, within its longest life. Owner and renewers may ask. Version 2 is flexible."""
+    """Extends the life of a token, within its maximum lifetime. Owner and renewers may ask. Version 2 is flexible."""
     response = RenewDelegationTokenResponse()
     forwarded = await _change(broker, context, request, response, decide_renew_token, request.renew_period_ms)
     return response if forwarded is None else forwarded
 
 
 async def expire_delegation_token(
-    broker: Broker, context: RequestContext, request: ExpireDelegationTokenRequest
+    broker: TokenPort, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
-    """Ends a token sooner; a negative time ends it at once. Owner and renewers may ask. Version 2 is flexible."""
+    """Shortens the life of a token; a negative time ends the token at once. Owner and renewers may ask. Version 2 is
+    flexible.
+    """
     response = ExpireDelegationTokenResponse()
     forwarded = await _change(broker, context, request, response, decide_expire_token, request.expiry_time_period_ms)
     return response if forwarded is None else forwarded
 
 
 async def _change(
-    broker: Broker,
+    broker: TokenPort,
     context: RequestContext,
     request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
     response: RenewDelegationTokenResponse | ExpireDelegationTokenResponse,
-    decide: Callable[..., Any],
+    decide: Callable[..., Decided],
     period_ms: int,
 ) -> Any:
-    """Fills `response`, or returns the controller's."""
+    """Fills `response`, or returns the controller's response."""
     if not _may_ask(broker, context):
         response.error_code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return None
@@ -176,9 +211,13 @@ async def _change(
         response.error_code = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
         return None
     wanted, principal, now_ms = bytes(request.hmac), str(context.principal), broker.clock.now_ms()
-    results: tuple[TokenResult, ...] = await broker.metadata.security.apply(
-        lambda security: decide(security, wanted, principal, period_ms, settings, now_ms)
-    )
+    find = broker.tokens_by_hmac.find
+
+    def decide_by_hmac(security: SecurityImage) -> Decided:
+        token_id = find(security.tokens, settings.secret, wanted)
+        return decide(security, token_id, principal, period_ms, settings, now_ms)
+
+    results = await broker.metadata.security.apply(decide_by_hmac)
     response.error_code, response.expiry_timestamp_ms = results[0]
     return None
 
@@ -187,12 +226,13 @@ async def _change(
 
 
 def describe_delegation_token(
-    broker: Broker, context: RequestContext, request: DescribeDelegationTokenRequest
+    broker: TokenPort, context: RequestContext, request: DescribeDelegationTokenRequest
 ) -> Work[DescribeDelegationTokenResponse]:
-    """The tokens of the named owners, or all tokens where the list is null, as far as whoever asks may see them: one's
-    own, those that one may renew, and with DESCRIBE on the token or DESCRIBE_TOKENS on its owner.
+    """Lists the tokens of the named owners, or all tokens where the list is null, as far as the client may see them:
+    its own tokens, the tokens that it may renew, and with DESCRIBE on a token or DESCRIBE_TOKENS on its owner that
+    token.
 
-    Version 2 is flexible; version 3 adds who asked for the token.
+    Version 2 is flexible; version 3 adds the requester of the token.
     """
     if not _may_ask(broker, context):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -209,7 +249,7 @@ def describe_delegation_token(
     return DescribeDelegationTokenResponse(tokens=[each for each in seen if each is not None])
 
 
-def _may_see(broker: Broker, context: RequestContext, token: DelegationToken, owners: list[str] | None) -> bool:
+def _may_see(broker: TokenPort, context: RequestContext, token: DelegationToken, owners: list[str] | None) -> bool:
     if owners is not None and not any(token.is_for(owner) for owner in owners):
         return False
     if token.is_for(str(context.principal)):

@@ -1,1 +1,1 @@
-"""Asking a cluster about rights, users, quotas, policies and what was audited."""
+"""Requests about ACLs, users, quotas, policies and the audit trail."""

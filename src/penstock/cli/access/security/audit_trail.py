@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.cli.access.cluster_client import Cluster, list_partitions
+from penstock.cli.access.cluster_client import ClusterClient, list_partitions
 from penstock.cli.access.offsets import find_range
 from penstock.cli.errors import UsageError, explain
 from penstock.core.internal_topics import AUDIT
@@ -65,7 +65,7 @@ def follow_file(path: Path) -> Iterator[bytes]:
         time.sleep(_POLL_SECONDS)
 
 
-def read_topic(cluster: Cluster, *, follow: bool = False) -> Iterator[bytes]:
+def read_topic(cluster: ClusterClient, *, follow: bool = False) -> Iterator[bytes]:
     """Everything that the topic holds now; with `follow` what comes from now on, without an end."""
     from confluent_kafka import TopicPartition as ClientPartition
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError
-from penstock.client.versioned import UnservedApiError, VersionedClient
+from penstock.client.versioned_client import UnservedApiError, VersionedClient
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages import alter_configs, describe_configs, incremental_alter_configs
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
@@ -19,7 +19,7 @@ _SET, _DELETE = 0, 1
 Settings = Mapping[str, str]
 
 
-def read_policies(cluster: Cluster) -> dict[str, Settings]:
+def read_policies(cluster: ClusterClient) -> dict[str, Settings]:
     """By name. Raises CliError, also where the brokers are not Penstock's."""
     with open_broker(cluster) as broker:
         policies = find_policies(broker)
@@ -62,7 +62,7 @@ def read_settings(
     }
 
 
-def change_policy(cluster: Cluster, name: str, settings: Mapping[str, str | None]) -> None:
+def change_policy(cluster: ClusterClient, name: str, settings: Mapping[str, str | None]) -> None:
     """Sets what has a value, and takes away what has none."""
     configs = [
         incremental_alter_configs.AlterableConfig(
@@ -80,7 +80,7 @@ def change_policy(cluster: Cluster, name: str, settings: Mapping[str, str | None
         check_error(answer.error_code, f"policy {name}", answer.error_message)
 
 
-def remove_policy(cluster: Cluster, name: str) -> None:
+def remove_policy(cluster: ClusterClient, name: str) -> None:
     resource = alter_configs.AlterConfigsResource(resource_type=POLICY, resource_name=name, configs=[])
     with open_broker(cluster) as broker:
         response = broker.request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import open_broker
 from penstock.cli.access.security.acls import read_acls
 from penstock.cli.access.security.policies import find_policies, read_settings
@@ -17,7 +17,7 @@ from penstock.security.acls.index import AclIndex, Asked
 from penstock.security.acls.types import AclEntry, PatternType, ResourcePattern, ResourceType
 from penstock.security.policies.policy import PolicyIndex, parse_stored
 from penstock.security.policies.tags import parse_prefix_tags, tags_of
-from penstock.security.rules import Decision, Rules
+from penstock.security.rules import AccessDecision, Rules
 
 _TOPIC, _BROKER = 2, 4
 _SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
@@ -25,12 +25,12 @@ _SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
 
 class Explained(NamedTuple):
     asked: Asked
-    decision: Decision
+    decision: AccessDecision
     tags: tuple[str, ...]
     notes: tuple[str, ...]  # what could not be found out
 
 
-def explain_access(cluster: Cluster, asked: Asked, now_ms: int) -> Explained:
+def explain_access(cluster: ClusterClient, asked: Asked, now_ms: int) -> Explained:
     acls: dict[ResourcePattern, tuple[AclEntry, ...]] = {}
     for pattern, entry in read_acls(cluster, [AclFilter(asked.kind, asked.name, PatternType.MATCH)]):
         acls[pattern] = (*acls.get(pattern, ()), entry)

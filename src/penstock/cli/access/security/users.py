@@ -9,23 +9,20 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.cli.access.cluster_client import Cluster
+from penstock.admin.queries.users import deletion, describe_users, read_users, upsertion
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import check_error, open_broker
-from penstock.cli.errors import CliError
+from penstock.cli.errors import CliError, UsageError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 from penstock.protocol.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
-    UserName,
 )
 from penstock.security.sasl.passwords import SALT_RANDOMNESS, SaltedPassword, salt_password
-from penstock.security.sasl.scram import SCRAM_HASHES, SCRAM_HASHES_BY_CODE
+from penstock.security.sasl.scram import SCRAM_HASHES
 
 if TYPE_CHECKING:
     from penstock.cluster.decisions.security.users import Upsertion
@@ -43,7 +40,7 @@ class Left(NamedTuple):
     tokens: int | None
 
 
-def count_left(cluster: Cluster, name: str) -> Left:
+def count_left(cluster: ClusterClient, name: str) -> Left:
     from penstock.cli.access.security.acls import read_acls
     from penstock.cli.access.security.tokens import list_tokens
     from penstock.security.acls.filters import AclFilter
@@ -53,7 +50,7 @@ def count_left(cluster: Cluster, name: str) -> Left:
     with contextlib.suppress(CliError):  # brokers without an authorizer, or we may not look
         acls = len(read_acls(cluster, [AclFilter(principal=principal)]))
     with contextlib.suppress(CliError):  # brokers without tokens
-        mine = [token for token in list_tokens(cluster, [principal]) if token.principal_name == name]
+        mine = [token for token in list_tokens(cluster, [principal]) if token.owner == principal]
         tokens = len(mine)
     return Left(acls, tokens)
 
@@ -65,42 +62,30 @@ def salt_passwords(password: str, mechanisms: Iterable[str], iterations: int) ->
     ]
 
 
-def list_users(cluster: Cluster, names: Sequence[str] = ()) -> list[User]:
+def list_users(cluster: ClusterClient, names: Sequence[str] = ()) -> list[User]:
     """All users with a password, or those of `names` that have one."""
-    request = DescribeUserScramCredentialsRequest(users=[UserName(name=name) for name in names] or None)
     with open_broker(cluster) as broker:
-        response = broker.request(request, DescribeUserScramCredentialsResponse)
+        response = broker.request(describe_users(names or None), DescribeUserScramCredentialsResponse)
     check_error(response.error_code, "users", response.error_message)
-    users = []
     for result in response.results:
-        if result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-            continue
-        check_error(result.error_code, f"user {result.user}", result.error_message)
-        infos = ((SCRAM_HASHES_BY_CODE[each.mechanism].mechanism, each.iterations) for each in result.credential_infos)
-        users.append(User(result.user, tuple(infos)))
-    return sorted(users)
+        if result.error_code != ErrorCode.RESOURCE_NOT_FOUND:
+            check_error(result.error_code, f"user {result.user}", result.error_message)
+    found = read_users(response).found
+    return [User(name, tuple(user.credentials.items())) for name, user in found.items()]
 
 
-def set_password(cluster: Cluster, name: str, passwords: Iterable[SaltedPassword]) -> None:
+def set_password(cluster: ClusterClient, name: str, passwords: Iterable[SaltedPassword]) -> None:
     """One request for each mechanism: a request names a user once."""
     for each in passwords:
-        upsertion = ScramCredentialUpsertion(
-            name=name,
-            mechanism=each.hashing.code,
-            iterations=each.iterations,
-            salt=each.salt,
-            salted_password=each.salted,
-        )
-        _alter(cluster, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+        _alter(cluster, AlterUserScramCredentialsRequest(upsertions=[upsertion(name, each)]))
 
 
-def remove_password(cluster: Cluster, name: str, mechanisms: Iterable[str]) -> None:
+def remove_password(cluster: ClusterClient, name: str, mechanisms: Iterable[str]) -> None:
     for mechanism in mechanisms:
-        deletion = ScramCredentialDeletion(name=name, mechanism=SCRAM_HASHES[mechanism].code)
-        _alter(cluster, AlterUserScramCredentialsRequest(deletions=[deletion]))
+        _alter(cluster, AlterUserScramCredentialsRequest(deletions=[deletion(name, mechanism)]))
 
 
-def _alter(cluster: Cluster, request: AlterUserScramCredentialsRequest) -> None:
+def _alter(cluster: ClusterClient, request: AlterUserScramCredentialsRequest) -> None:
     with open_broker(cluster) as broker:
         response = broker.request(request, AlterUserScramCredentialsResponse)
     for result in response.results:
@@ -113,7 +98,10 @@ def write_password(data: Path, name: str, passwords: Iterable[SaltedPassword]) -
     from penstock.core.clock import SystemClock
     from penstock.log.directories.log_directories import LogDirectoryError
     from penstock.server.offline_passwords import write_passwords
+    from penstock.server.stores import METADATA_FILE
 
+    if not (data / METADATA_FILE).is_file():  # a store would be made, and nobody would look into it
+        raise UsageError(f"{data} has no data of a broker", "Before its first start, see --first-users-file.")
     try:
         asyncio.run(write_passwords(data, _upsertions(name, passwords), SystemClock()))
     except (StoreError, LogDirectoryError, OSError) as error:

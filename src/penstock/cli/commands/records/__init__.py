@@ -1,1 +1,1 @@
-"""Records from the command line to topics, and back."""
+"""Commands that write records to topics and read records from topics."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster, list_partitions
+from penstock.cli.access.cluster_client import ClusterClient, list_partitions
 from penstock.cli.access.offsets import find_offsets, find_range
 from penstock.cli.commands.records.schema_options import ReadSchemaOptions, Transform
 from penstock.cli.completion import complete_topic
@@ -28,6 +28,7 @@ from penstock.cli.records.output import (
     RecordWriter,
     build_format,
     compile_format,
+    show_json,
     write_json,
 )
 from penstock.cli.text import parse_partitions, plural
@@ -112,15 +113,19 @@ class FormatOptions:
     print_partition: Annotated[bool, typer.Option("--print-partition")] = False
     key_separator: Annotated[str, typer.Option("--key-separator", "-K", help="Between what is printed.")] = r"\t"
     null_marker: Annotated[str, typer.Option(help="Printed for null.")] = "null"
+    raw: Annotated[
+        bool, typer.Option("--raw", help="To a terminal as well every byte as it is, escape sequences too.")
+    ] = False
 
     def writer(self) -> RecordWriter:
+        is_shown = sys.stdout.isatty() and not self.raw
         if self.as_json:
-            return write_json
+            return show_json if is_shown else write_json
         printed = PrintOptions(
             self.print_timestamp, self.print_partition, self.print_offset, self.print_headers, self.print_key
         )
         chosen = self.record_format if self.record_format is not None else build_format(printed, self.key_separator)
-        return compile_format(chosen, self.null_marker.encode())
+        return compile_format(chosen, self.null_marker.encode(), is_shown=is_shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ class ReaderOptions:
 @app.command()
 @on_cluster
 def consume(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topics: Topics,
     *,
     begin: StartOptions,
@@ -174,7 +179,7 @@ def _choose_start(start_from: str | None, offset: str | None, from_beginning: bo
     return parse_start(given[0], time.time_ns() // 1_000_000) if given else None
 
 
-class Reader:
+class BoundedConsumer:
     """A consumer with its places to stop."""
 
     def __init__(self, consumer: Consumer, ends: Remaining | GroupEnds) -> None:
@@ -213,8 +218,8 @@ class Reader:
 
 
 def _assigned_reader(
-    cluster: Cluster, topics: list[str], wanted: list[int] | None, start: Start, settings: dict[str, Any]
-) -> Reader:
+    cluster: ClusterClient, topics: list[str], wanted: list[int] | None, start: Start, settings: dict[str, Any]
+) -> BoundedConsumer:
     from confluent_kafka import TopicPartition as ClientPartition
 
     admin = cluster.admin()
@@ -225,7 +230,7 @@ def _assigned_reader(
     private_group = {"group.id": f"penstock-cli-{uuid.uuid4()}", "enable.auto.commit": False}
     consumer = cluster.consumer({**settings, **private_group, "auto.offset.reset": "earliest"})
     consumer.assign([ClientPartition(key.topic, key.partition, offset) for key, offset in starts.items()])
-    return Reader(consumer, Remaining.plan(starts, {key: span.stop for key, span in ranges.items()}))
+    return BoundedConsumer(consumer, Remaining.plan(starts, {key: span.stop for key, span in ranges.items()}))
 
 
 def _choose_partitions(topic: str, existing: list[int], wanted: list[int] | None) -> list[TopicPartition]:
@@ -242,8 +247,8 @@ def _offsets_by_time(admin: AdminClient, start: Start, keys: list[TopicPartition
 
 
 def _group_reader(
-    cluster: Cluster, topics: list[str], group: str, start: Start | None, settings: dict[str, Any]
-) -> Reader:
+    cluster: ClusterClient, topics: list[str], group: str, start: Start | None, settings: dict[str, Any]
+) -> BoundedConsumer:
     reset = start.kind.value if start is not None else StartKind.END.value
     consumer = cluster.consumer({**settings, "group.id": group, "auto.offset.reset": reset})
     ends = GroupEnds()
@@ -252,18 +257,18 @@ def _group_reader(
         ends.assign(TopicPartition(key.topic, key.partition) for key in partitions)
 
     consumer.subscribe(topics, on_assign=note_assignment)
-    return Reader(consumer, ends)
+    return BoundedConsumer(consumer, ends)
 
 
 @dataclass(slots=True)
-class Outcome:
+class ConsumeResult:
     count: int = 0
     timed_out: bool = False
 
 
-def _run(reader: Reader, limits: Limits, writer: RecordWriter, transform: Transform) -> Outcome:
+def _run(reader: BoundedConsumer, limits: Limits, writer: RecordWriter, transform: Transform) -> ConsumeResult:
     """Reads until a limit is reached or somebody stops it; always leaves the group and commits."""
-    outcome = Outcome()
+    outcome = ConsumeResult()
     last_seen = time.monotonic()
     out = sys.stdout.buffer
     with contextlib.closing(reader.consumer), _signals_noted() as received:
@@ -308,7 +313,7 @@ def _signals_noted() -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _finish(outcome: Outcome, limits: Limits) -> None:
+def _finish(outcome: ConsumeResult, limits: Limits) -> None:
     if sys.stderr.isatty():
         output.note(plural(outcome.count, "record"))
     if outcome.timed_out and limits.max_messages is not None and outcome.count < limits.max_messages:

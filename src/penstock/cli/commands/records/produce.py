@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import SETTLE_SECONDS, Cluster, find_partitions
+from penstock.cli.access.cluster_client import SETTLE_SECONDS, ClusterClient, find_partitions
 from penstock.cli.access.payloads import Encode
 from penstock.cli.commands.records.schema_options import WriteSchemaOptions
 from penstock.cli.completion import complete_topic
 from penstock.cli.errors import CliError, UsageError, explain
 from penstock.cli.options import on_cluster
-from penstock.cli.plans.pacing import Pace
+from penstock.cli.plans.pace import Pace
 from penstock.cli.progress import progress
 from penstock.cli.records.input import InputRecord, TextFormat, parse_json_record, split_stream
 from penstock.cli.text import format_size, parse_pair, plural, unescape
@@ -142,7 +142,7 @@ class SendingOptions:
 @app.command()
 @on_cluster
 def produce(
-    cluster: Cluster,
+    cluster: ClusterClient,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)],
     source: SourceOptions,
     text: TextOptions,

@@ -166,7 +166,7 @@ class _Reading:
 
 
 def _serializers(registry: RegistryClient) -> Serializers:
-    from penstock.serdes.compiling import CodecOptions
+    from penstock.serdes.compilation import CodecOptions
     from penstock.serdes.serializers import Serializers
 
     # People leave the names of branches out where they are clear.

@@ -1,1 +1,1 @@
-"""`penstock schemas`: what a schema registry has, and what goes there."""
+"""`penstock schemas`: shows and changes the content of a schema registry."""

@@ -1,1 +1,1 @@
-"""Commands about security, one module each."""
+"""The security commands, one module each."""

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.acls import add_acls, read_acls, remove_acls
 from penstock.cli.completion import complete_group, complete_topic
 from penstock.cli.errors import CliError, ExitCode, UsageError
@@ -105,7 +105,7 @@ class RuleOptions:
 
 @app.command()
 @on_cluster
-def add(cluster: Cluster, what: ResourceOptions, who: RuleOptions, as_json: AsJson = False) -> None:
+def add(cluster: ClusterClient, what: ResourceOptions, who: RuleOptions, as_json: AsJson = False) -> None:
     """Add rules. A rule that is there already stays."""
     operations = [parse_operation(text) for text in who.operation or ()]
     for host in who.host or ():
@@ -122,7 +122,7 @@ def add(cluster: Cluster, what: ResourceOptions, who: RuleOptions, as_json: AsJs
 @app.command()
 @on_cluster
 def remove(
-    cluster: Cluster, what: ResourceOptions, who: RuleOptions, yes: Yes = False, as_json: AsJson = False
+    cluster: ClusterClient, what: ResourceOptions, who: RuleOptions, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Remove rules: those that the options name, as `add` has them; without --principal those of all principals."""
     operations = [parse_operation(text) for text in who.operation or ()]
@@ -151,7 +151,7 @@ def remove(
 @app.command("list")
 @on_cluster
 def list_acls(
-    cluster: Cluster,
+    cluster: ClusterClient,
     what: ResourceOptions,
     principal: Annotated[Names, typer.Option("--principal", "-p", metavar="PRINCIPAL", help="Only theirs.")] = None,
     matching: Annotated[
@@ -172,7 +172,7 @@ def list_acls(
 @app.command()
 @on_cluster
 def explain(
-    cluster: Cluster,
+    cluster: ClusterClient,
     principal: Annotated[str, typer.Argument(metavar="PRINCIPAL", help="alice, or User:alice.")],
     operation: Annotated[str, typer.Argument(metavar="OPERATION", help="read, write, describe, ...")],
     what: ResourceOptions,

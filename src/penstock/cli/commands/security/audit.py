@@ -14,15 +14,15 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.audit_trail import follow_file, read_files, read_topic
 from penstock.cli.errors import CliError
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import plural
 from penstock.cli.times import TIME_FORMS, parse_time_ms
-from penstock.security.audit.checking import Check, Finding
 from penstock.security.audit.cloud_events import Kept, decode, flatten
-from penstock.security.audit.selecting import Selection, count_by
+from penstock.security.audit.selection import Selection, count_by
+from penstock.security.audit.trail_check import AuditFinding, Check
 
 app = typer.Typer(help="Look into the audit trail.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -44,7 +44,7 @@ class KindOption(enum.StrEnum):
 _OFF_BY_DEFAULT = {KindOption.READ, KindOption.WRITE}
 
 
-class Field(enum.StrEnum):
+class AuditField(enum.StrEnum):
     KIND = "kind"
     WHAT = "what"
     PRINCIPAL = "principal"
@@ -84,11 +84,11 @@ class SelectionOptions:
 @app.command()
 @on_cluster
 def show(
-    cluster: Cluster,
+    cluster: ClusterClient,
     *,
     file: TrailFile = None,
     selecting: SelectionOptions,
-    by: Annotated[list[Field] | None, typer.Option("--by", help="Count by this instead; repeatable.")] = None,
+    by: Annotated[list[AuditField] | None, typer.Option("--by", help="Count by this instead; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the events of the trail, or count them.
@@ -115,7 +115,9 @@ def show(
 
 @app.command()
 @on_cluster
-def follow(cluster: Cluster, *, file: TrailFile = None, selecting: SelectionOptions, as_json: AsJson = False) -> None:
+def follow(
+    cluster: ClusterClient, *, file: TrailFile = None, selecting: SelectionOptions, as_json: AsJson = False
+) -> None:
     """Show events as they come, until stopped."""
     selection = selecting.selection()
     lines = follow_file(file) if file is not None else read_topic(cluster, follow=True)
@@ -132,10 +134,10 @@ def follow(cluster: Cluster, *, file: TrailFile = None, selecting: SelectionOpti
 
 @app.command()
 @on_cluster
-def verify(cluster: Cluster, *, file: TrailFile = None, as_json: AsJson = False) -> None:
+def verify(cluster: ClusterClient, *, file: TrailFile = None, as_json: AsJson = False) -> None:
     """Check that no event is missing, repeated or changed. Ends with 1 when one is."""
     check = Check()
-    findings: list[Finding] = []
+    findings: list[AuditFinding] = []
     for line in read_files(file) if file is not None else _in_order(read_topic(cluster)):
         findings += check.take_line(line)
     if as_json:

@@ -14,7 +14,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.errors import CliError, UsageError
-from penstock.cli.options import AsJson, Yes, confirm
+from penstock.cli.options import AsJson, Yes, confirm, read_text
 from penstock.cli.text import plural
 from penstock.cli.views.certificates import certificate_document, certificate_table
 
@@ -102,7 +102,7 @@ def sign(
     as_json: AsJson = False,
 ) -> None:
     """Sign a request whose key stays with its owner. Only its key counts, and a broker's host names."""
-    from penstock.security.certificates.signing import KINDS, Wanted
+    from penstock.security.certificates.authority import KINDS, Wanted
 
     if kind not in KINDS:
         raise UsageError(f"--kind {kind}: it is one of {', '.join(KINDS)}")
@@ -171,7 +171,7 @@ def export_pem(
     as_json: AsJson = False,
 ) -> None:
     """Key, certificate and authority as three files."""
-    from penstock.security.certificates.exporting import split_pem
+    from penstock.security.certificates.key_files import split_pem
 
     with _opened(directory) as certificates:
         files = split_pem(_read(certificates, name))
@@ -190,7 +190,7 @@ def export_pkcs12(
     as_json: AsJson = False,
 ) -> None:
     """Key and certificate as a PKCS12 key store, which Java reads."""
-    from penstock.security.certificates.exporting import to_pkcs12
+    from penstock.security.certificates.key_files import to_pkcs12
 
     with _opened(directory) as certificates:
         both = _read(certificates, name)
@@ -206,7 +206,7 @@ def export_truststore(
     as_json: AsJson = False,
 ) -> None:
     """The trusted authorities: PEM where FILE ends with .pem or .crt, else PKCS12 as Java wants it."""
-    from penstock.security.certificates.exporting import to_java_truststore
+    from penstock.security.certificates.key_files import to_java_truststore
 
     with _opened(directory) as certificates:
         authorities = certificates.trusted.read_bytes() if certificates.is_there else _read(certificates, "trusted")
@@ -283,7 +283,7 @@ def _opened(path: Path) -> Iterator[CertificateDirectory]:
 def _issue(
     kind: str, name: str, hosts: Sequence[str], path: Path, days: int, organization: str | None, as_json: bool
 ) -> None:
-    from penstock.security.certificates.signing import Wanted
+    from penstock.security.certificates.authority import Wanted
 
     with _opened(path) as certificates:
         entry = certificates.issue(Wanted(kind, name, tuple(hosts), organization), _life(days))
@@ -318,10 +318,7 @@ def _write(files: dict[Path, bytes], as_json: bool) -> None:
 
 def _password(file: Path | None) -> str:
     if file is not None:
-        try:
-            password = file.read_text().partition("\n")[0]
-        except OSError as error:
-            raise CliError(f"cannot read {file}: {error.strerror}") from error
+        password = read_text(str(file)).partition("\n")[0]
     elif sys.stdin.isatty():
         password = typer.prompt("Password of the new file", hide_input=True, confirmation_prompt=True)
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.policies import change_policy, read_policies, remove_policy
 from penstock.cli.commands.security.acls import explain as explain_access
 from penstock.cli.errors import CliError, UsageError
@@ -79,7 +79,7 @@ class PolicyOptions:
 
 @app.command()
 @on_cluster
-def add(cluster: Cluster, name: PolicyName, what: PolicyOptions, as_json: AsJson = False) -> None:
+def add(cluster: ClusterClient, name: PolicyName, what: PolicyOptions, as_json: AsJson = False) -> None:
     """Add a policy, or put another one in its place."""
     settings = what.settings()
     given = {key: value for key, value in settings.items() if value is not None}
@@ -96,7 +96,7 @@ def add(cluster: Cluster, name: PolicyName, what: PolicyOptions, as_json: AsJson
 
 @app.command()
 @on_cluster
-def remove(cluster: Cluster, name: PolicyName, yes: Yes = False, as_json: AsJson = False) -> None:
+def remove(cluster: ClusterClient, name: PolicyName, yes: Yes = False, as_json: AsJson = False) -> None:
     """Remove a policy."""
     policies = read_policies(cluster)
     if name not in policies:
@@ -111,7 +111,7 @@ def remove(cluster: Cluster, name: PolicyName, yes: Yes = False, as_json: AsJson
 
 @app.command("list")
 @on_cluster
-def list_policies(cluster: Cluster, as_json: AsJson = False) -> None:
+def list_policies(cluster: ClusterClient, as_json: AsJson = False) -> None:
     """List policies."""
     policies = read_policies(cluster)
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.quotas import alter_quotas, read_quotas
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.text import plural
@@ -63,7 +63,7 @@ ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check, but 
 @app.command("set")
 @on_cluster
 def set_quotas(
-    cluster: Cluster,
+    cluster: ClusterClient,
     quotas: Annotated[
         list[str], typer.Argument(metavar="KEY=VALUE...", help="producer_byte_rate=10m, request_percentage=50, ...")
     ],
@@ -87,7 +87,7 @@ def set_quotas(
 @app.command()
 @on_cluster
 def remove(
-    cluster: Cluster,
+    cluster: ClusterClient,
     whose: EntityOptions,
     keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY...]", help="All of them by default.")] = None,
     validate_only: ValidateOnly = False,
@@ -117,7 +117,7 @@ def _tell(text: str, entity: Entity, changed: Mapping[str, float | None], as_jso
 
 @app.command("list")
 @on_cluster
-def list_quotas(cluster: Cluster, whose: EntityOptions, as_json: AsJson = False) -> None:
+def list_quotas(cluster: ClusterClient, whose: EntityOptions, as_json: AsJson = False) -> None:
     """List the quotas that are set: all, or those of an entity and of entities that contain it."""
     quotas = read_quotas(cluster, filter_for(whose.entity))
     if as_json:

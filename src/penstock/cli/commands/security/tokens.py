@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.admin.state.tokens import TokenState
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.tokens import LONGEST_MS, create_token, expire_token, list_tokens, renew_token
 from penstock.cli.options import AsJson, on_cluster
 from penstock.cli.times import format_time, parse_duration_ms
@@ -25,7 +26,7 @@ def _to_ms(duration: str | None) -> int:
 @app.command()
 @on_cluster
 def create(
-    cluster: Cluster,
+    cluster: ClusterClient,
     owner: Annotated[str | None, typer.Option(metavar="User:NAME", help="Whose token it is, if not yours.")] = None,
     renewer: Annotated[
         list[str] | None, typer.Option(metavar="User:NAME", help="Who else may renew it; may be repeated.")
@@ -40,9 +41,9 @@ def create(
     document = {
         "token": token.token_id,
         "hmac": base64.b64encode(token.hmac).decode(),
-        "owner": f"{token.principal_type}:{token.principal_name}",
-        "expires": format_time(token.expiry_timestamp_ms),
-        "ends": format_time(token.max_timestamp_ms),
+        "owner": token.owner,
+        "expires": format_time(token.expires_ms),
+        "ends": format_time(token.latest_ms),
     }
     if as_json:
         output.print_json(document)
@@ -55,7 +56,7 @@ def create(
 @app.command()
 @on_cluster
 def renew(
-    cluster: Cluster,
+    cluster: ClusterClient,
     token: TokenId,
     period: Annotated[
         str | None, typer.Option(metavar="DURATION", help="For how long, as 12h. [default: what the brokers allow]")
@@ -73,7 +74,7 @@ def renew(
 @app.command()
 @on_cluster
 def expire(
-    cluster: Cluster,
+    cluster: ClusterClient,
     token: TokenId,
     period: Annotated[
         str | None, typer.Option(metavar="DURATION", help="After this time, as 1h. [default: now]")
@@ -92,7 +93,7 @@ def expire(
 @app.command("list")
 @on_cluster
 def list_all(
-    cluster: Cluster,
+    cluster: ClusterClient,
     owner: Annotated[
         list[str] | None, typer.Option(metavar="User:NAME", help="Only of this owner or renewer; may be repeated.")
     ] = None,
@@ -109,13 +110,13 @@ def list_all(
     output.print_table(table, "There are no tokens that you may see.")
 
 
-def _document(token: Any) -> dict[str, Any]:
+def _document(token: TokenState) -> dict[str, Any]:
     return {
         "token": token.token_id,
-        "owner": f"{token.principal_type}:{token.principal_name}",
-        "requester": f"{token.token_requester_principal_type}:{token.token_requester_principal_name}",
-        "renewers": [f"{each.principal_type}:{each.principal_name}" for each in token.renewers],
-        "issued": format_time(token.issue_timestamp),
-        "expires": format_time(token.expiry_timestamp),
-        "ends": format_time(token.max_timestamp),
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issued": format_time(token.issued_ms),
+        "expires": format_time(token.expires_ms),
+        "ends": format_time(token.latest_ms),
     }

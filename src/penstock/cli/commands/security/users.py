@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
+from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.security.users import (
     Left,
     User,
@@ -28,6 +28,7 @@ from penstock.cli.access.security.users import (
 from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 from penstock.cli.text import plural
+from penstock.core.words.secrets_seen import seen_by_all
 from penstock.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS
 
 app = typer.Typer(help="Add, change and remove users with passwords.", no_args_is_help=True, rich_markup_mode=None)
@@ -80,6 +81,7 @@ class PasswordOptions:
         if self.password is not None and self.password_file is not None:
             raise UsageError("--password and --password-file cannot go together")
         if self.password is not None:
+            output.note(f"{seen_by_all('--password')} Leave it out to be asked, or give --password-file.")
             password = self.password
         elif self.password_file is not None:
             password = _read_file(self.password_file)
@@ -102,7 +104,7 @@ def _read_file(path: Path) -> str:
 @app.command()
 @on_cluster
 def add(
-    cluster: Cluster,
+    cluster: ClusterClient,
     user: Name,
     chosen: PasswordOptions,
     data_dir: Annotated[
@@ -136,7 +138,7 @@ def add(
 
 @app.command()
 @on_cluster
-def password(cluster: Cluster, user: Name, chosen: PasswordOptions, as_json: AsJson = False) -> None:
+def password(cluster: ClusterClient, user: Name, chosen: PasswordOptions, as_json: AsJson = False) -> None:
     """Set another password for a user."""
     if not list_users(cluster, [user]):
         raise CliError(f"there is no user {user}", f"`penstock users add {user}` adds one.")
@@ -150,7 +152,7 @@ def password(cluster: Cluster, user: Name, chosen: PasswordOptions, as_json: AsJ
 @app.command()
 @on_cluster
 def remove(
-    cluster: Cluster, user: Name, mechanism: Mechanisms = None, yes: Yes = False, as_json: AsJson = False
+    cluster: ClusterClient, user: Name, mechanism: Mechanisms = None, yes: Yes = False, as_json: AsJson = False
 ) -> None:
     """Take a user's passwords away; open connections, tokens and ACLs stay, and it is told how to end them."""
     found = list_users(cluster, [user])
@@ -190,7 +192,7 @@ def _what_is_left(user: str, kept: list[str], left: Left) -> Iterator[str]:
 
 @app.command("list")
 @on_cluster
-def list_all(cluster: Cluster, as_json: AsJson = False) -> None:
+def list_all(cluster: ClusterClient, as_json: AsJson = False) -> None:
     """Show the users that have a password."""
     users = list_users(cluster)
     if as_json:

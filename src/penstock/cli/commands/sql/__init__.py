@@ -1,1 +1,1 @@
-"""`penstock sql`: questions over topics, once or in a shell."""
+"""`penstock sql`: queries over topics, once or in a shell."""

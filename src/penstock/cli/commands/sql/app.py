@@ -6,6 +6,7 @@ import enum
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from pathlib import Path
@@ -14,26 +15,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.access.cluster_client import Cluster
-from penstock.cli.access.registry import DEFAULT_REGISTRY, REGISTRY_VARIABLE
+from penstock.cli.access.cluster_client import ClusterClient
+from penstock.cli.access.registry import DEFAULT_REGISTRY, LOGIN_ELSEWHERE, REGISTRY_VARIABLE
 from penstock.cli.commands.sql.engine import Engine
-from penstock.cli.commands.sql.interrupting import CancelledError
-from penstock.cli.commands.sql.printing import DEFAULT_LIMIT, Format, open_batch_printer, open_printer
-from penstock.cli.commands.sql.starting import Starting
+from penstock.cli.commands.sql.engine_start import Starting
+from penstock.cli.commands.sql.preflight import check_following, check_places, check_tables, read_statements
+from penstock.cli.commands.sql.row_printer import DEFAULT_LIMIT, Format, open_batch_printer, open_printer
 from penstock.cli.commands.sql.statements import Showing, explained, run_all
 from penstock.cli.errors import CliError, ExitCode, UsageError
-from penstock.cli.options import on_cluster
+from penstock.cli.options import on_cluster, read_text
 from penstock.cli.registry_options import RegistryConfig, RegistryUrl
-from penstock.cli.text import parse_pair, parse_pairs
+from penstock.cli.text import parse_pair, parse_settings
 from penstock.cli.times import TIME_FORMS, parse_duration_ms
+from penstock.core.extras import require
 
 if TYPE_CHECKING:
-    from penstock.pipelines.sql.conversation import Known, Wishes
+    from penstock.pipelines.runtime.spark.signals import Course
+    from penstock.pipelines.sql.sql_session import Known, Wishes
 
 app = typer.Typer(rich_markup_mode=None)
 
-INSTALL = "pip install 'penstock[sql]' brings it; Java 17 or newer is needed, too."
-_MODULES = ("pyspark", "pyarrow", "fastavro", "prompt_toolkit")
 _PROBE_SECONDS = 0.3
 _MOST_PROBED = 10_000
 
@@ -125,7 +126,7 @@ class FollowingOptions:
 @app.command()
 @on_cluster
 def sql(
-    cluster: Cluster,
+    cluster: ClusterClient,
     statement: Annotated[
         str | None, typer.Argument(metavar="[STATEMENT]", help="Without it, a shell.", show_default=False)
     ] = None,
@@ -145,97 +146,91 @@ def sql(
     penstock sql "SELECT * FROM orders WHERE _timestamp > now() - INTERVAL 1 HOUR" --output json
     penstock sql                    a shell with history and completion
     """
-    require_extra()
+    require("sql", "penstock sql")  # nothing is imported: that takes time which Spark's start can use
     if statement is not None and file is not None:
         raise UsageError("a statement and --file are two questions", "Give one of them.")
     printer = open_printer(printing.output, printing.limit, printing.to)
-    text = file.read_text("utf-8") if file is not None else statement
+    text = read_text(str(file)) if file is not None else statement
     is_shell = text is None and sys.stdin.isatty()
     wishes = replace(_wishes(cluster, tables, inserting), is_stream=following.follow)
     known = _known(wishes)
-    starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
-    starting.start()
-    cluster.check_reachable()  # long before Spark is there
     showing = Showing(printer, printing.timing or is_shell, set() if is_shell else None)
+    starting = Starting(lambda: _open(wishes, known), Engine.warm_up if is_shell else None)
+    check_places(wishes, inserting.checkpoint, printing.to)
     if is_shell:
-        _run_shell(starting, known, showing, following)
+        if following.follow:
+            raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
+        _run_shell(cluster, starting, known, showing)
         return
-    script = sys.stdin.read() if text is None else text
-    _run_script(starting, script, showing, printing, inserting, following)
+    from penstock.pipelines.runtime.spark.signals import run_until_signalled
 
-
-def require_extra() -> None:
-    """Before anything is started. Nothing is imported: that takes time which Spark's start can use."""
-    from importlib.util import find_spec
-
-    for name in _MODULES:
-        if find_spec(name) is None:
-            raise CliError(f"penstock sql needs the module {name!r}, which is not installed", INSTALL)
-
-
-def _run_shell(starting: Starting, known: Known, showing: Showing, following: FollowingOptions) -> None:
-    from penstock.cli.commands.sql.shell import Shell
-
+    statements = read_statements(read_text("-") if text is None else text, is_explained=printing.explain)
     if following.follow:
-        raise UsageError("--follow follows one question", 'Write it: penstock sql --follow "SELECT ..."')
-    Shell(starting, known, showing).run()
+        check_following(statements[-1], following.start_from, following.watermark)
+    script = Script(statements, showing, printing, inserting, following)
+
+    def check() -> None:
+        cluster.check_reachable()
+        check_tables(statements, known, wishes)
+
+    run_until_signalled(lambda course: _run_script(course, starting, script, check))
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """Statements, and what is done with their answers."""
+
+    statements: list[str]
+    showing: Showing
+    printing: OutputOptions
+    inserting: InsertingOptions
+    following: FollowingOptions
+
+
+def _run_shell(cluster: ClusterClient, starting: Starting, known: Known, showing: Showing) -> None:
+    """Ctrl-C is for the prompt and for questions. SIGTERM ends everything."""
+    from penstock.cli.commands.sql.shell import Shell
+    from penstock.pipelines.runtime.spark.jvm import JVM
+    from penstock.pipelines.runtime.spark.signals import left_by_termination
+
+    try:
+        with left_by_termination():
+            starting.start()
+            cluster.check_reachable()  # long before Spark is there
+            Shell(starting, known, showing).run()
+    except SystemExit:
+        JVM.end()
+        raise CliError("interrupted", "", ExitCode.INTERRUPTED) from None
     leave()
 
 
-def _run_script(
-    starting: Starting,
-    script: str,
-    showing: Showing,
-    printing: OutputOptions,
-    inserting: InsertingOptions,
-    following: FollowingOptions,
-) -> None:
-    from penstock.pipelines.errors import PipelineError
-    from penstock.pipelines.sql.statements import split_statements
-
-    try:
-        statements = split_statements(script)
-    except PipelineError as error:
-        raise CliError(error.message, error.hint) from error
-    if not statements:
-        raise UsageError("there is no statement", 'Write one: penstock sql "SHOW TABLES"')
-    if printing.explain:
-        statements = [f"EXPLAIN {each}" for each in statements]
+def _run_script(course: Course, starting: Starting, script: Script, check: Callable[[], None]) -> None:
+    """What is certain to fail is found while Spark starts."""
+    starting.start()
+    with starting.ended_by_errors():
+        check()
     try:
         engine = starting.engine()
-        if following.follow:
-            _follow(engine, statements, showing, printing, inserting, following)
+        course.doing = ""
+        if script.following.follow:
+            _follow(course, engine, script)
         else:
-            run_all(engine, statements, showing)
-    except CancelledError:
-        raise typer.Exit(ExitCode.INTERRUPTED) from None
+            run_all(engine, script.statements, script.showing)
     finally:
         leave()
 
 
-def _follow(
-    engine: Engine,
-    statements: list[str],
-    showing: Showing,
-    printing: OutputOptions,
-    inserting: InsertingOptions,
-    following: FollowingOptions,
-) -> None:
-    from penstock.cli.commands.sql.following import follow_statement
-    from penstock.pipelines.sql.conversation import Conversation
+def _follow(course: Course, engine: Engine, script: Script) -> None:
+    from penstock.cli.commands.sql.follow import follow_options, follow_statement
+    from penstock.pipelines.sql.sql_session import SqlSession
 
-    assert isinstance(engine, Conversation), "only Spark has streams"
-    *first, last = statements  # a script may make views for the question that is followed
-    run_all(engine, first, showing)
-    follow_statement(
-        engine,
-        last,
-        open_batch_printer(printing.output, printing.limit),
-        start=following.start_from,
-        watermarks=following.watermark,
-        checkpoint=inserting.checkpoint,
-        parquet=printing.to,
-    )
+    assert isinstance(engine, SqlSession), "only Spark has streams"
+    *first, last = script.statements  # a script may make views for the question that is followed
+    run_all(engine, first, script.showing)
+    following = script.following
+    options = follow_options(following.start_from, following.watermark, script.inserting.checkpoint, script.printing.to)
+    printer = open_batch_printer(script.printing.output, script.printing.limit)
+    follow_statement(course, engine, last, printer, options)
 
 
 def leave() -> None:
@@ -243,12 +238,13 @@ def leave() -> None:
     sys.stdout.flush()
 
 
-def _wishes(cluster: Cluster, tables: TableOptions, inserting: InsertingOptions) -> Wishes:
+def _wishes(cluster: ClusterClient, tables: TableOptions, inserting: InsertingOptions) -> Wishes:
     from penstock.pipelines.options import ANY_LATENESS_MS
-    from penstock.pipelines.sql.conversation import Wishes
-    from penstock.pipelines.sql.inserting import InsertOptions
+    from penstock.pipelines.sql.insert import InsertOptions
+    from penstock.pipelines.sql.sql_session import Wishes
 
-    settings = parse_pairs(tables.assignments, "setting of Spark")
+    settings = parse_settings(tables.assignments, "setting of Spark")
+    output.warn_of_secrets(tables.assignments)
     for name in settings:
         if not name.startswith("spark."):
             raise UsageError(f"{name} is no setting of Spark", "--set takes spark.KEY=VALUE.")
@@ -280,6 +276,7 @@ def registry_properties(url: str | None, config: Path | None) -> dict[str, str] 
         properties = {} if config is None else dict(read_properties(config))
     except ConfigError as error:
         raise UsageError(error.message, "Check the file given to --registry-config.") from None
+    output.warn_of_login(url, LOGIN_ELSEWHERE)
     chosen = url or properties.get("schema.registry.url") or os.environ.get(REGISTRY_VARIABLE)
     if chosen is None:
         if not is_registry(DEFAULT_REGISTRY):
@@ -315,7 +312,7 @@ def is_registry(address: str) -> bool:
 def _known(wishes: Wishes) -> Known:
     from penstock.core.config.types import ConfigError
     from penstock.pipelines.errors import PipelineError
-    from penstock.pipelines.sql.conversation import Known
+    from penstock.pipelines.sql.sql_session import Known
 
     try:
         return Known.open(wishes)
@@ -326,6 +323,6 @@ def _known(wishes: Wishes) -> Known:
 
 
 def _open(wishes: Wishes, known: Known) -> Engine:
-    from penstock.pipelines.sql.conversation import open_conversation
+    from penstock.pipelines.sql.sql_session import open_sql_session
 
-    return open_conversation(wishes, known)
+    return open_sql_session(wishes, known)

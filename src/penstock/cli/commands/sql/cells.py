@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from penstock.core.visible_text import one_line
+from penstock.core.words.visible_text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

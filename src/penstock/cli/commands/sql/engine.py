@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from penstock.pipelines.sql.answers import Answer
+from penstock.pipelines.sql.answers import SqlAnswer
 
 
 class Engine(Protocol):
-    def run(self, text: str) -> Answer:
+    def run(self, text: str) -> SqlAnswer:
         """One statement without its semicolon. Raises PipelineError."""
         ...
 

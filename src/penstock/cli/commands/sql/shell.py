@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import output
 from penstock.cli.commands.sql.engine import Known
-from penstock.cli.commands.sql.interrupting import CancelledError
+from penstock.cli.commands.sql.preflight import read_statements
 from penstock.cli.commands.sql.statements import Showing, run_statement
 from penstock.cli.errors import CliError, report
+from penstock.pipelines.runtime.spark.interruptible_task import CancelledError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings
 
-    from penstock.cli.commands.sql.starting import Starting
+    from penstock.cli.commands.sql.engine_start import Starting
 
 _PROMPT = "sql> "
 _LEAVING = frozenset({"\\q", "quit", "exit"})
@@ -66,7 +67,7 @@ class Shell:
         self._showing = showing
 
     def run(self) -> None:
-        from penstock.cli.commands.sql.completing import Names, SqlCompleter
+        from penstock.cli.commands.sql.completion import Names, SqlCompleter
 
         names = Names(self._known.names, self._known.columns)
         session = _open_session(SqlCompleter(names), self._starting.state)
@@ -89,11 +90,10 @@ class Shell:
                 names.refresh()
 
     def _run(self, text: str) -> None:
-        from penstock.pipelines.sql.statements import split_statements
-
         try:
+            statements = read_statements(text, is_explained=False)
             engine = self._starting.engine()
-            for statement in split_statements(text):
+            for statement in statements:
                 run_statement(engine, statement, self._showing)
         except (CancelledError, KeyboardInterrupt):
             output.note("Cancelled.")

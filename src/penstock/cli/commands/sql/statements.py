@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from penstock.cli import output
+from penstock.cli.commands.sql.answer_watch import watched
 from penstock.cli.commands.sql.engine import Engine
-from penstock.cli.commands.sql.interrupting import run_interruptibly
-from penstock.cli.commands.sql.printing import Printed, Printer
-from penstock.cli.commands.sql.watching import watched
+from penstock.cli.commands.sql.row_printer import Printed, Printer
 from penstock.cli.errors import CliError, ExitCode, explain_exception
 from penstock.cli.text import plural
-from penstock.core.visible_text import harmless
+from penstock.core.words.visible_text import harmless
+from penstock.pipelines.runtime.spark.interruptible_task import run_interruptibly
 
 # More than a person reads; what comes after is said each time.
 _MOST_TOLD = 1000
@@ -67,9 +67,10 @@ def run_all(engine: Engine, statements: Iterable[str], showing: Showing) -> None
 
 def explained(error: Exception) -> CliError:
     from penstock.pipelines.errors import PipelineError
+    from penstock.pipelines.spark_log import hint_of
 
     assert isinstance(error, PipelineError)
-    return CliError(error.message, error.hint, exit_code_of(error))
+    return CliError(error.message, hint_of(error), exit_code_of(error))
 
 
 def exit_code_of(error: BaseException) -> ExitCode:

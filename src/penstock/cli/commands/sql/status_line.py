@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from penstock.cli.progress import is_watched
-from penstock.core.plurals import plural
+from penstock.core.words.plurals import plural
 
 if TYPE_CHECKING:
     from penstock.pipelines.progress.query_progress import QueryProgress

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import output
 from penstock.cli.commands.sql.cells import NULL, text_values
-from penstock.core.visible_text import one_line
+from penstock.core.words.visible_text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

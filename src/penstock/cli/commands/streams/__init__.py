@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from penstock.cli.commands.streams.query import query
-from penstock.cli.commands.streams.running import describe, reset, run
+from penstock.cli.commands.streams.run_describe_reset import describe, reset, run
 from penstock.cli.commands.streams.serve import serve
 
 app = typer.Typer(

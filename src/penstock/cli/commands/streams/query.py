@@ -17,13 +17,22 @@ import typer
 from penstock.cli import output
 from penstock.cli.commands.streams.reference import find_application
 from penstock.cli.errors import CliError, ExitCode, UsageError
-from penstock.cli.options import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP, AsJson, read_client_properties, with_groups
+from penstock.cli.options import (
+    BOOTSTRAP_VARIABLE,
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    brokers_option,
+    read_client_properties,
+    with_groups,
+)
 from penstock.cli.times import TIME_FORMS, parse_time_ms
 
 if TYPE_CHECKING:
     from penstock.streams.stores.rows import Row, StoreSource
 
 _USUAL_ROWS = 100
+_NOT_FOUND = 404
+_STORES_HINT = "`penstock streams query APP` lists the stores; a store is there once the application has run."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +55,9 @@ class SourceOptions:
     url: Annotated[str | None, typer.Option(metavar="URL", help="A server: penstock streams serve.")] = None
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
-            "--bootstrap-server",
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="Without --url: brokers, to read the changelog itself.  "
-            f"[default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP}]",
-            show_default=False,
+        brokers_option(
+            "Without --url: brokers, to read the changelog itself.  "
+            f"[default: ${BOOTSTRAP_VARIABLE} or {DEFAULT_BOOTSTRAP}]"
         ),
     ] = None
     command_config: Annotated[
@@ -81,12 +85,12 @@ def query(
     with _store_errors():
         name = find_application(application).id
         with _opened(name, store, source_options) as source:
-            _answer(source, store, key, options)
+            _answer(source, name, store, key, options)
 
 
-def _answer(source: StoreSource, store: str | None, key: str | None, options: QueryOptions) -> None:
+def _answer(source: StoreSource, application: str, store: str | None, key: str | None, options: QueryOptions) -> None:
     if store is None:
-        _print_stores(source, options.as_json)
+        _print_stores(source, application, options.as_json)
     elif options.windows:
         start, end = (
             None if text is None else parse_time_ms(text, _now_ms()) for text in (options.first, options.last)
@@ -105,11 +109,9 @@ def _opened(application: str, store: str | None, options: SourceOptions) -> Iter
     settings = {} if options.command_config is None else read_client_properties(options.command_config)
     named = settings.pop("bootstrap.servers", None)
     servers = options.bootstrap_server or named or os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP
-    try:
-        from penstock.streams.stores.client import StoreClient
-        from penstock.streams.stores.direct import DirectStores
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing", "Install it: pip install 'penstock[registry]'") from None
+    from penstock.streams.stores.client import StoreClient
+    from penstock.streams.stores.direct import DirectStores
+
     source: StoreSource
     if options.url is not None:
         source = StoreClient(options.url, settings)
@@ -142,20 +144,29 @@ def _store_errors() -> Iterator[None]:
         yield
     except StoreError as error:
         code = ExitCode.UNREACHABLE if error.status == 503 else ExitCode.FAILURE
-        raise CliError(error.message, error.hint, code) from None
+        hint = _STORES_HINT if error.status == _NOT_FOUND else error.hint
+        raise CliError(error.message, hint, code) from None
     except (ConfigError, CredentialsError) as error:
-        raise UsageError(str(error), "Check --command-config.") from None
+        told = (
+            str(error).replace("schema.registry.url", "--url").replace("of a registry", "of `penstock streams serve`")
+        )
+        raise UsageError(told, "Check --url and the file given to --command-config.") from None
 
 
-def _print_stores(source: StoreSource, as_json: bool) -> None:
+def _print_stores(source: StoreSource, application: str, as_json: bool) -> None:
     stores = source.stores()
+    if not stores:
+        raise CliError(
+            f"the application {application} has no stores",
+            "A store is there once the application has run. Check the id of the application and the brokers.",
+        )
     if as_json:
         output.print_json([asdict(each) for each in stores])
         return
     table = output.Table(["STORE", "STATE", ">ROWS", ">LAG", "TOPIC"])
     for each in stores:
         table.add(each.name, "ready" if each.is_ready else "restoring", each.rows, each.lag, each.topic)
-    output.print_table(table, "There is no store yet.")
+    output.print_table(table)
 
 
 def _print_one(row: Row | None, store: str, key: str, as_json: bool) -> None:

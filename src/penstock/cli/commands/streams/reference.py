@@ -24,7 +24,7 @@ def find_application(reference: str) -> Application:
     with pipeline_errors():
         if not is_file(reference):
             return Application(check_application(reference))
-        from penstock.pipelines.running.loading import load_defined
+        from penstock.pipelines.runtime.pipeline_loader import load_defined
         from penstock.streams import Streams
         from penstock.streams.topology.nodes import Store
 

@@ -12,7 +12,7 @@ import typer
 
 from penstock.cli.commands.streams.reference import find_application
 from penstock.cli.errors import UsageError
-from penstock.cli.options import with_groups
+from penstock.cli.options import BOOTSTRAP_VARIABLE, brokers_option, with_groups
 from penstock.cli.services.start_properties import start_properties
 
 # Threads that write and threads that answer share one interpreter. Python's 5 ms between turns would be the whole of
@@ -31,13 +31,7 @@ class ServeOptions:
     ] = None
     bootstrap_server: Annotated[
         str | None,
-        typer.Option(
-            "--bootstrap-server",
-            "--bootstrap-servers",
-            "-b",
-            metavar="HOST:PORT,...",
-            help="Brokers to begin with (bootstrap.servers).  [default: $PENSTOCK_BOOTSTRAP]",
-        ),
+        brokers_option(f"Brokers to begin with (bootstrap.servers).  [default: ${BOOTSTRAP_VARIABLE}]"),
     ] = None
     data: Annotated[
         Path | None,
@@ -74,6 +68,8 @@ def serve(
     """
     from penstock.core.config.types import ConfigError
 
+    if options.data is not None and options.data.is_file():
+        raise UsageError(f"{options.data} is a file, not a directory", "--data names a directory.")
     found = find_application(application)
     try:
         named = {
@@ -94,11 +90,11 @@ def serve(
 
 
 def _run(properties: Mapping[str, str]) -> int:
-    try:
-        from penstock.streams.stores.server import NAME, StoresServer
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{error.name} is missing", "Install it: pip install 'penstock[registry]'") from None
-    from penstock.http.running import run_service
+    from penstock.core.extras import require
+
+    require("registry", "penstock streams serve")
+    from penstock.http.service_process import run_service
+    from penstock.streams.stores.server import NAME, StoresServer
     from penstock.streams.stores.settings import StoresSettings
 
     settings = StoresSettings.of(properties)

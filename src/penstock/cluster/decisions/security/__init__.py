@@ -1,1 +1,1 @@
-"""What the controller decides about ACLs, users, quotas and policies. Pure."""
+"""Decisions of the controller about ACLs, users, quotas and policies. Pure."""

@@ -1,8 +1,8 @@
-"""The controller's decisions about ACLs: pure functions from what is there and a request to answers and what is there
-then.
+"""The controller's decisions about ACLs: pure functions from the present ACLs and a request to results and the new
+ACLs.
 
-Codes and texts are Kafka's. An error concerns one rule, or one filter, and leaves the others alone. What is deleted is
-deleted together.
+Codes and texts are Kafka's. An error concerns one ACL, or one filter, and leaves the others alone. Deletions happen
+together.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from penstock.security.acls.types import (
 )
 from penstock.security.rules import is_principal
 
-# So many rules may be added or deleted at once, as in Kafka.
+# The number of ACLs that a request may add or delete, as in Kafka.
 MAX_CHANGES = 10_000
 
 
 class CreateAclResult(NamedTuple):
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    is_new: bool = False  # a rule that is there already is no error
+    is_new: bool = False  # an ACL that exists already is no error
 
 
 class DeleteAclsResult(NamedTuple):
@@ -107,7 +107,7 @@ def decide_delete_acls(
 
 
 def find_fault(acl: Acl) -> str | None:
-    """Why a rule cannot be stored."""
+    """The reason why an ACL cannot be stored."""
     (kind, name, pattern), (principal, host, operation, permission) = acl
     if kind is ResourceType.CLUSTER and name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"

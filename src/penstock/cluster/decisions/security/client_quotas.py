@@ -1,7 +1,7 @@
 """The controller's decision about the quotas of clients: AlterClientQuotas.
 
 An entity is changed as a whole or not at all, and its error concerns it alone. An entity that a request names twice is
-refused: Kafka answers so as well, but makes the first of the changes.
+refused: Kafka gives the same answer, but makes the first change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.quotas.alterations import EntityChange, alter_settings, check_entity, show_entity
 from penstock.security.quotas.entities import CLIENT_ID, IP, USER, Names
 
-_LONGEST_KEY = MAX_STORE_PATH_LENGTH - len("/config/")  # which stands before it in the store
+_LONGEST_KEY = MAX_STORE_PATH_LENGTH - len("/config/")  # "/config/" is its prefix in the store
 
 
 class AlterQuotaResult(NamedTuple):

@@ -1,5 +1,5 @@
-"""The controller's decisions about policies on tags. They travel as settings of a resource of our own, one for each
-policy; a policy without settings is none.
+"""The controller's decisions about policies on tags. Policies travel as settings of a resource of Penstock's own, one
+for each policy; a policy without settings does not exist.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.security.policies.policy import KEYS, LISTS, PolicyError, check_policy_name, parse_policy
 
-# Each is looked at for each decision about a topic with its tag that is not kept, and all when an image is new.
+# The number of policies. Each uncached decision about a topic with their tag reads each of them, and a new image reads
+# all.
 MAX_POLICIES = 1_000
 
 _CONFIG_KEYS = {

@@ -1,7 +1,7 @@
 """The controller's decisions about SCRAM users. Codes and texts are Kafka's.
 
-A request names each user once; an error concerns its user alone. The controller is told the salted password, not the
-password, and stores what both sides can be checked with.
+A request names each user once; an error concerns its user alone. The controller gets the salted password, not the
+password, and stores the keys by which both sides can be checked.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def decide_alter_users(
 
 
 def set_passwords(security: SecurityImage, upsertions: Iterable[Upsertion]) -> SecurityImage:
-    """One mechanism after the other, as one request could not. Raises ApiError where a password is not accepted."""
+    """Sets one mechanism after the other, as one request could not. Raises ApiError where a password is not
+    accepted.
+    """
     for upsertion in upsertions:
         results, security = decide_alter_users(security, (), (upsertion,))
         for result in results:
@@ -97,7 +99,8 @@ def _check(security: SecurityImage, change: Deletion | Upsertion) -> tuple[Error
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if change.iterations > MAX_ITERATIONS:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
-    # Kafka takes these, and the user can never log in: an empty salt is no SCRAM message, an empty key any password's.
+    # Kafka accepts these, and the user can never log in: an empty salt is no SCRAM message, an empty key any
+    # password's.
     if not change.salt or not change.salted_password:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "The salt and the salted password must not be empty"
     return None
@@ -121,7 +124,7 @@ class KnownCredential(NamedTuple):
 
 
 def scram_users(security: SecurityImage) -> list[str]:
-    """The users that have a password, in order."""
+    """The users with a password, in order."""
     users = []
     for key, settings in security.entity_configs.items():
         names = parse_entity_path(key) or {}
@@ -132,7 +135,7 @@ def scram_users(security: SecurityImage) -> list[str]:
 
 
 def describe_user(security: SecurityImage, user: str) -> list[KnownCredential]:
-    """Neither salts nor keys are told. What cannot be read is left out."""
+    """The description has neither salts nor keys. Unreadable credentials are left out."""
     settings = security.entity_configs.get(user_key(user), {})
     known = []
     for mechanism, hashing in SCRAM_HASHES.items():

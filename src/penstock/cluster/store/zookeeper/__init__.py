@@ -1,1 +1,1 @@
-"""The store of a cluster: ZooKeeper, by way of kazoo, which only `client` imports."""
+"""The metadata store in ZooKeeper. It uses kazoo, which only `client` imports."""

@@ -1,17 +1,17 @@
-"""kazoo's client, and the way from its threads to the event loop. Nothing else imports kazoo.
+"""kazoo's client, and the bridge from its threads to the event loop. No other module imports kazoo.
 
-kazoo has three threads: one owns the connection, one runs completions, one runs watches. None of our code runs in them
-but what puts a call into the loop's queue. Answers and changes of the connection's state both pass kazoo's queue of
-completions, so they reach the loop in the order in which they happened: when the loop hears that the connection is
-lost, it has heard every answer that came before.
+kazoo has three threads: one owns the connection, one runs completions, one runs watches. Our only code in them puts a
+call into the loop's queue. Answers and changes of the connection's state both pass kazoo's queue of completions, so
+they reach the loop in the order in which they happened: when the loop learns that the connection is lost, it has every
+answer that came before.
 
-kazoo refuses what waits for an answer when the connection is lost, and puts what comes while it is connecting aside
-until it is connected. Only a call that was made in the very moment of the loss can be put aside like that, because
-the store refuses calls as soon as it has heard. Such a call is sent before anything that is asked after the next
-connection, so what is read then tells whether it was made.
+kazoo fails the requests that wait for an answer when the connection is lost, and keeps requests that come during a
+connection attempt until it is connected. It can keep only a call from the very moment of the loss, because the store
+refuses calls as soon as it knows of the loss. Such a call is sent before any request after the next connection, so a
+later read shows whether it was made.
 
-We do not use kazoo's retries (they repeat writes whose outcome is unknown), its chroot (it must exist before) and its
-recipes (they hide lost sessions).
+We do not use kazoo's retries (they repeat writes of unknown outcome), its chroot (it must exist before) and its recipes
+(they hide lost sessions).
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
 from penstock.security.sasl.exchange import GSSAPI, LoginError, Step
 from penstock.security.sasl.gssapi import GssapiCredentials
 
-# kazoo tells of each connection it makes or loses; the store says what matters of that itself.
+# kazoo logs each connection that it makes or loses; the store logs the important ones itself.
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_logger.setLevel(logging.ERROR)
 logger = logging.getLogger(__name__)
 
-# Calls handed over in one turn of the loop: about 1 ms.
+# The number of calls handed over in one turn of the loop: about 1 ms.
 _CALLS_PER_TURN = 100
-# A lost connection is made again at once, then at growing intervals. A second at most: sessions may be that short.
+# The pauses before another connection: none at first, then longer pauses. A second at most: sessions may be that short.
 _FIRST_RETRY_S, _LONGEST_RETRY_S = 0.05, 1.0
-# How long to wait after refused credentials before they are shown again.
+# The pause before another attempt after refused credentials.
 _REVIVAL_S = 2.0
-# Nodes that hold secrets: passwords, tokens, and the log of all metadata. Nobody else reads them.
+# Nodes that hold secrets: passwords, tokens, and the log of all metadata. Only the brokers' login reads them.
 _SECRET = ("/config/users", "/config/brokers", "/delegation_token", "/penstock")
 _ANY_VERSION = -1
 
@@ -92,11 +92,11 @@ class Handover:
             self._is_awaited = True
             try:
                 self._loop.call_soon_threadsafe(self._run)
-            except RuntimeError:  # the loop is closed, and nobody waits any more
+            except RuntimeError:  # the loop is closed, and no call waits any more
                 self._is_awaited = False
 
     def _run(self) -> None:
-        self._is_awaited = False  # before looking: a call that is put from here on asks for another turn
+        self._is_awaited = False  # before the look: a later `put` asks for another turn
         try:
             for _ in range(min(len(self._calls), _CALLS_PER_TURN)):
                 self._calls.popleft()()
@@ -116,8 +116,8 @@ class _Threads(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
         super().__init__()
         self.patience_s = patience_s
         self.last_error: Exception | None = None
-        self.connection: socket.socket | None = None  # the newest
-        self.server: Server | None = None  # where it leads to
+        self.connection: socket.socket | None = None  # the newest connection
+        self.server: Server | None = None  # the server of the connection
         self._tls = tls
 
     def create_connection(
@@ -157,7 +157,7 @@ def tls_context(settings: ZooKeeperSettings) -> ssl.SSLContext | None:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Remembers the timeout that the server gave the session, which kazoo forgets."""
+    """Remembers the session timeout of the server, which kazoo forgets."""
 
     session_timeout_ms = 0
     # By Kerberos. kazoo's own way needs a second library for it, and knows no keytab.
@@ -194,7 +194,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class ZooKeeperClient:
-    """Asks ZooKeeper from the event loop. Paths are whole: what a connect string puts in front is in them."""
+    """Sends requests to ZooKeeper from the event loop. Paths are whole: they include the chroot of a connect string."""
 
     def __init__(
         self,
@@ -205,7 +205,8 @@ class ZooKeeperClient:
         on_watch: Callable[[str], None],
     ) -> None:
         """The last three are called in the loop. `on_lost` gets the loop's time at which kazoo noticed, and whether our
-        credentials were refused."""
+        credentials were refused.
+        """
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._handover = Handover(self._loop)
@@ -219,11 +220,11 @@ class ZooKeeperClient:
         self._kazoo.add_listener(self._change_state)
 
     def start(self) -> None:
-        """Begins to connect, and goes on until `stop`. Does not block."""
+        """Begins to connect, and continues until `stop`. Does not block."""
         self._kazoo.start_async()
 
     async def stop(self, patience_s: float) -> bool:
-        """Ends the session, where the server can be reached. False when that took too long: it goes on by itself."""
+        """Ends the session, where the server is reachable. False when that took too long: the end goes on by itself."""
         self._is_stopped.set()
         done = self._loop.create_future()
 
@@ -243,7 +244,7 @@ class ZooKeeperClient:
         return True
 
     def drop(self) -> None:
-        """Gives the connection up, as if the server had closed it. kazoo makes another."""
+        """Drops the connection, as if the server had closed it. kazoo makes another."""
         connection = self._threads.connection
         if connection is not None:
             with contextlib.suppress(OSError):  # it is closed already
@@ -251,12 +252,12 @@ class ZooKeeperClient:
 
     @property
     def server(self) -> Server | None:
-        """The one that we are connected to."""
+        """The connected server."""
         return self._threads.server
 
     @property
     def last_error(self) -> str:
-        """Why the last attempt to connect failed, in words; empty when none did."""
+        """The reason of the last failed attempt to connect, in words; empty without one."""
         error = self._threads.last_error
         return "" if error is None else str(error) or type(error).__name__
 
@@ -289,15 +290,15 @@ class ZooKeeperClient:
         return self._ask(transaction.commit_async())
 
     def set_access(self, path: str, own_path: str) -> asyncio.Future[Any]:
-        """The node gets the list that a new one would get; `own_path` is what users of the store call it."""
+        """The node gets the list that a new node would get; `own_path` is its path for users of the store."""
         return self._ask(self._kazoo.set_acls_async(path, self._acl(own_path) or list(OPEN_ACL_UNSAFE)))
 
     def close_access(self, path: str) -> asyncio.Future[Any]:
-        """Nobody else reads or changes the node."""
+        """Only the login of the brokers may read or change the node then."""
         return self._ask(self._kazoo.set_acls_async(path, list(CREATOR_ALL_ACL)))
 
     def is_guarded(self, path: str) -> asyncio.Future[bool]:
-        """Whether the user of our digest may do everything with the node, and everybody else may read it alone."""
+        """Whether the user of our digest may do everything with the node, and all others may only read it."""
         user, _, password = (self._settings.digest or "").partition(":")
         wanted = [make_acl("digest", make_digest_acl_credential(user, password), all=True), *READ_ACL_UNSAFE]
 
@@ -307,10 +308,10 @@ class ZooKeeperClient:
         return self._ask(self._kazoo.get_acls_async(path), judge)
 
     def arm(self, path: str, *, children: bool) -> None:
-        """`on_watch` is called once when the node changes, and once when the list of its children does, if asked for.
+        """`on_watch` is called once when the node changes, and once when the list of its children does, if requested.
 
-        Nobody looks at the answers: an error means that the connection is lost, or that there is no node and so no
-        list of children. The first watch is there for a missing node as well, and tells when it comes.
+        The answers are ignored: an error means that the connection is lost, or that there is no node and so no list of
+        children. The first watch also works for a missing node, and fires when the node is made.
         """
         self._kazoo.exists_async(path, watch=self._watch)
         if children:
@@ -330,7 +331,7 @@ class ZooKeeperClient:
     # ---- news, in kazoo's threads
 
     def _watch(self, event: Any) -> None:
-        if event.path is not None:  # without a path it tells that the connection is lost, which others tell better
+        if event.path is not None:  # without a path: the connection is lost, which its listener handles
             self._handover.put(partial(self._on_watch, event.path))
 
     def _change_state(self, state: str) -> None:
@@ -396,7 +397,7 @@ def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
     if sasl is not None:
         given = {"mechanism": sasl.mechanism, "service": sasl.service}
         options = given | {k: v for k, v in (("username", sasl.username), ("password", sasl.password)) if v}
-    # In place of kazoo's own, which is made in its constructor and cannot be asked for otherwise.
+    # Replaces kazoo's own object, which its constructor makes without an option.
     connection = _Connection(kazoo, kazoo._conn_retry.copy(), logger=_kazoo_logger, sasl_options=options)
     if sasl is not None and sasl.mechanism == GSSAPI:
         connection.tickets = GssapiCredentials(sasl.service, sasl.username, sasl.keytab)

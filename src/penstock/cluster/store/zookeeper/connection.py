@@ -1,7 +1,8 @@
-"""The session with ZooKeeper, seen from the event loop: its state, what is under way, and the last sign of the server.
+"""The session with ZooKeeper, seen from the event loop: its state, the calls in flight, and the last sign of the
+server.
 
-A call is refused at once while the session is not connected. When the connection is lost, what is still under way ends
-with the error that its kind deserves. Everything here runs in the loop.
+A call is refused at once while the session is not connected. When the connection is lost, each call in flight ends with
+the error for its kind. Everything here runs in the loop.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from penstock.cluster.store.interface import SessionListeners, SessionState, Sto
 from penstock.cluster.store.zookeeper.errors import translate
 from penstock.cluster.store.zookeeper.server_version import ask_version, is_too_old
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+from penstock.core.extras import explained
 from penstock.core.metrics.cluster_counters import StoreMetrics
 
 if TYPE_CHECKING:
@@ -27,16 +29,16 @@ logger = logging.getLogger(__name__)
 
 _CLIENT = "penstock.cluster.store.zookeeper.client"
 _HEARTBEATS_PER_TIMEOUT = 8
-# The share of the timeout after which a server that does not answer is given up, so that there is time for another.
+# The share of the timeout after which a silent server is given up, so that there is time for another.
 _PATIENCE = 2 / 3
-# The longest that closing waits for calls under way and for the server's good-bye. The session ends by itself later.
+# The longest wait of a close for calls in flight and for the server's answer. The session ends by itself later.
 _CLOSING_S = 5.0
 
 Answer = TypeVar("Answer")
 Question = Callable[["ZooKeeperClient"], "asyncio.Future[Answer]"]
 
 
-class Connection:
+class ZooKeeperConnection:
     def __init__(self, settings: ZooKeeperSettings, on_connected: Callable[[], None], metrics: StoreMetrics) -> None:
         """Use `open`. `on_connected` is called after each connection, before the listeners."""
         self.metrics = metrics
@@ -51,15 +53,15 @@ class Connection:
         self._window = asyncio.Semaphore(settings.max_in_flight)
         self._under_way: dict[asyncio.Future[Any], tuple[str, bool]] = {}  # path, and whether it is a change
         self._call_count = 0
-        self._idle = asyncio.Event()  # no call has begun and not ended
+        self._idle = asyncio.Event()  # set while no call is in flight
         self._idle.set()
         self._first = self._loop.create_future()  # until the first connection
         self._is_open = True
-        self._is_refused = False  # our credentials were, and so the session has ended
+        self._is_refused = False  # the server refused our credentials, and so the session has ended
         self.timeout_s = settings.session_timeout_ms / 1000
-        self._heartbeat: float | None = None  # when the one that waits for its answer was sent
+        self._heartbeat: float | None = None  # the sending time of the unanswered heartbeat
         self._timer: asyncio.TimerHandle | None = None
-        self._checking: asyncio.Future[None] | None = None  # of the server's version
+        self._checking: asyncio.Future[None] | None = None  # the check of the server's version
 
     @classmethod
     async def open(
@@ -68,7 +70,7 @@ class Connection:
         on_connected: Callable[[], None],
         on_watch: Callable[[str], None],
         metrics: StoreMetrics,
-    ) -> Connection:
+    ) -> ZooKeeperConnection:
         """Raises StoreError(UNAVAILABLE) when kazoo is missing, or no server answers in time."""
         connection = cls(settings, on_connected, metrics)
         loop = asyncio.get_running_loop()
@@ -77,9 +79,8 @@ class Connection:
             module = await loop.run_in_executor(None, importlib.import_module, _CLIENT)
             tls = await loop.run_in_executor(None, module.tls_context, settings)
         except ImportError as error:
-            detail = (
-                f"ZooKeeper is spoken to by kazoo, which is not installed: pip install 'penstock[cluster]' ({error})"
-            )
+            told = explained(error, "zookeeper.connect") if isinstance(error, ModuleNotFoundError) else error
+            detail = f"its client cannot be used: {told}"
             raise StoreError(StoreErrorKind.UNAVAILABLE, "zookeeper.connect", detail) from error
         except OSError as error:
             detail = f"a certificate or key cannot be read: {error}"
@@ -97,7 +98,7 @@ class Connection:
                 connection._is_open = False
                 await connection.client.stop(0)
         connection._beat()
-        # Nobody waits for the answer.
+        # No caller waits for the answer.
         connection._checking = asyncio.ensure_future(connection._check_version(tls))
         return connection
 
@@ -112,7 +113,7 @@ class Connection:
 
     @contextlib.contextmanager
     def call(self, path: str) -> Iterator[None]:
-        """Around all that a caller has asked for. Who closes the store waits for calls that have begun."""
+        """Surrounds all requests of a call. The close of the store waits for calls that have begun."""
         if not self._is_open:
             raise StoreError(StoreErrorKind.CLOSED, path)
         self._check_state(path)
@@ -126,8 +127,9 @@ class Connection:
                 self._idle.set()
 
     async def ask(self, path: str, question: Question[Answer], *, is_change: bool, is_contact: bool) -> Answer:
-        """The answer, inside of `call`. Raises StoreError. `is_contact`: only a server that is in touch with the others
-        can have answered."""
+        """The answer, inside of `call`. Raises StoreError. `is_contact`: only a server in contact with the others can
+        have answered.
+        """
         async with self._window:
             self._check_state(path)
             sent = self._loop.time()
@@ -137,7 +139,7 @@ class Connection:
                 answer = await future
             except StoreError:
                 raise
-            except Exception as error:  # kazoo's; anything it raises means that we have no answer
+            except Exception as error:  # kazoo's; anything it raises means that there is no answer
                 raise translate(error, path, is_change=is_change) from error
             finally:
                 self._under_way.pop(future, None)
@@ -172,7 +174,7 @@ class Connection:
     # ---- news of the connection
 
     def _fail_all(self, state: SessionState) -> None:
-        """What the connection has left without an answer, and what was asked in the moment of its loss."""
+        """Fails the requests that the lost connection left without an answer, and those from the moment of its loss."""
         for future, (path, is_change) in list(self._under_way.items()):
             kind = StoreErrorKind.OUTCOME_UNKNOWN if is_change else StoreErrorKind.UNAVAILABLE
             if not future.done():
@@ -206,7 +208,7 @@ class Connection:
         self.listeners.tell(SessionState.CONNECTED)
 
     def _lost(self, state: SessionState, noticed_at: float, is_refused: bool) -> None:
-        self._heartbeat = None  # kazoo may have dropped it without a word
+        self._heartbeat = None  # kazoo may have dropped it silently
         self._is_refused = is_refused
         if not self._is_open:
             self._fail_all(state)
@@ -232,7 +234,7 @@ class Connection:
             return
         if self._heartbeat is not None:
             if now - self._heartbeat > self.timeout_s * _PATIENCE:
-                # kazoo would see that too, but for requests that others send: it takes each for a sign of life.
+                # kazoo would see that too, if other requests did not count for it as a sign of life.
                 self.client.drop()
             return
         self._heartbeat = now

@@ -1,7 +1,7 @@
-"""ZooKeeper's errors in our words.
+"""Translates ZooKeeper's errors into the store's errors.
 
-A change that the server refused was not made. For every other error of a change nobody knows: the connection was lost
-before the answer came, or the server gave no reason that we know.
+A change that the server refused was not made. Every other error leaves the outcome of a change unknown: the connection
+was lost before the answer came, or the server gave an unknown reason.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _DETAILS = {
 }
 # An access list or a quota: they hold for some nodes, and not for others.
 _REFUSALS = ("NoAuthError", "QuotaExceededError")
-# What a transaction tells of operations that were not to blame.
+# A transaction's result for operations that did not fail themselves.
 _CONSEQUENCES = ("RolledBackError", "RuntimeInconsistency")
 
 
@@ -48,7 +48,7 @@ def translate(error: Exception, path: str, *, is_change: bool) -> StoreError:
 
 
 def failure(results: Sequence[Any], operations: Sequence[Operation]) -> StoreError | None:
-    """Why a transaction was not made; kazoo gives errors among the results. None: it was made."""
+    """The error that stopped a transaction; kazoo gives errors among the results. None: the transaction was made."""
     failed = [(each, operation) for each, operation in zip(results, operations, strict=True) if _is_error(each)]
     if not failed:
         return None

@@ -1,7 +1,7 @@
-"""Which version of ZooKeeper answers, and whether it has holes that strangers get through. Knows nothing of kazoo.
+"""The version of the ZooKeeper server, and whether it has known security holes. Knows nothing of kazoo.
 
-ZooKeeper tells its version to everybody who sends `srvr`, unless its settings forbid that; then nothing is known, and
-nothing is said.
+ZooKeeper sends its version to every client that sends `srvr`, unless its settings forbid that; then the version is
+unknown, and no warning appears.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from penstock.core.socket_deadline import SocketDeadline
 
-# CVE-2023-44981 (a server joins without a login) and CVE-2024-23944 (names of nodes are told to anybody) are mended
-# from these on: the second in the line before.
+# CVE-2023-44981 (a server joins without a login) and CVE-2024-23944 (any client learns the names of nodes) are fixed
+# from these versions on: the second in the line before.
 _MENDED = ((3, 8, 4), (3, 9, 2))
 _NEXT_LINE = (3, 9, 0)
 _PATIENCE_S = 2.0
@@ -25,14 +25,14 @@ Version = tuple[int, int, int]
 
 
 class Server(NamedTuple):
-    """Where a connection leads to; the name is the one that the certificate must have."""
+    """The server of a connection; the name is the name that the certificate must have."""
 
     address: tuple[str, int]
     host_name: str | None
 
 
 def ask_version(server: Server, tls: ssl.SSLContext | None, patience_s: float = _PATIENCE_S) -> Version | None:
-    """For a thread. None where the server does not tell, or not in time."""
+    """For a thread. None where the server does not answer, or not in time."""
     try:
         deadline = SocketDeadline(patience_s)
         with deadline.connect(*server.address) as plain:

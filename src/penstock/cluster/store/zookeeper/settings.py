@@ -1,4 +1,4 @@
-"""Which ZooKeeper to use, and how. Knows nothing of kazoo."""
+"""The settings of the connection to ZooKeeper. Knows nothing of kazoo."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEFAULT_PORT = 2181
 
 
 class ConnectString(NamedTuple):
-    """`host:port,host:port/chroot` taken apart. `root` is what comes before every path: empty, or `/chroot`."""
+    """`host:port,host:port/chroot` taken apart. `root` is the prefix of every path: empty, or `/chroot`."""
 
     hosts: tuple[str, ...]
     root: str
@@ -38,7 +38,7 @@ class ConnectString(NamedTuple):
 
 def _with_port(server: str) -> str:
     host, colon, port = server.rpartition(":")
-    if not colon or server.endswith("]"):  # no port; the colons of an address of IPv6 stand in brackets
+    if not colon or server.endswith("]"):  # no port; an IPv6 address has its colons in brackets
         host, port = server, str(_DEFAULT_PORT)
     is_bare_ipv6 = ":" in host and not (host.startswith("[") and host.endswith("]"))
     if not host or is_bare_ipv6 or not port.isdecimal() or not 0 < int(port) < 65_536:
@@ -52,7 +52,7 @@ class TlsSettings:
     """PEM files. Without `ca_file` the system's certificates are trusted."""
 
     ca_file: str | None = None
-    certificate_file: str | None = None  # with the key in it, or beside it in `key_file`
+    certificate_file: str | None = None  # with the key in it, or in `key_file`
     key_file: str | None = None
     key_password: str | None = None
     checks_host_name: bool = True

@@ -1,17 +1,16 @@
 """The store of a cluster: ZooKeeper.
 
-What the interface promises, and how it comes about here:
+The interface's promises, and their implementation here:
 
-- A change is one transaction of ZooKeeper's and is sent once. What became of it when the connection was lost is for
-  the caller to find out.
+- A change is one transaction of ZooKeeper's and is sent once. The caller finds out its outcome after a lost connection.
 - ZooKeeper forgets watches when they have fired, and kazoo forgets them when the connection is lost. A watch is set
-  again before its watcher is called, so that the watcher's own reading comes behind it. After each connection all
-  watches are set again and all watchers are called.
-- `last_contact` is the time at which the newest answered heartbeat or change was sent. A heartbeat is a `sync`, eight
-  in the time of a session's timeout. A plain read would not do: the server that we are connected to answers it also
-  when it is cut off from the others, and cannot tell them then that our session lives.
+  again before its watcher is called, so that the watcher's own read comes behind it. After each connection all watches
+  are set again and all watchers are called.
+- `last_contact` is the sending time of the newest answered heartbeat or change. A heartbeat is a `sync`, eight in the
+  time of a session's timeout. A plain read would not do: our server answers it also when it is cut off from the others,
+  and cannot report to them then that our session lives.
 - `read_many` is not of one moment: another client's change may come between two of its reads.
-- Several reads at once are sent without waiting in between, but never more than `max_in_flight` are under way: kazoo
+- Several reads at once are sent without a wait in between, but never more than `max_in_flight` are in flight: kazoo
   wakes its thread by one byte for each, through a buffer that holds about 280, and blocks the loop when it is full.
 """
 
@@ -41,14 +40,14 @@ from penstock.cluster.store.interface import (
     check_transaction,
     path_and_parents,
 )
-from penstock.cluster.store.zookeeper.connection import Connection
+from penstock.cluster.store.zookeeper.connection import ZooKeeperConnection
 from penstock.cluster.store.zookeeper.errors import failure
 from penstock.cluster.store.zookeeper.settings import ConnectString, ZooKeeperSettings
 from penstock.core.limits import MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS
 from penstock.core.metrics.cluster_counters import StoreMetrics
 
 _LIMIT = TransactionLimit(MAX_STORE_TRANSACTION_BYTES, MAX_STORE_TRANSACTION_OPERATIONS)
-# Operations prepared in one turn of the loop: about 1 ms.
+# The number of operations prepared in one turn of the loop: about 1 ms.
 _OPERATIONS_PER_TURN = 200
 
 
@@ -58,14 +57,14 @@ class ZooKeeperStore:
         self.paths = settings.connect
         self._max_in_flight = settings.max_in_flight
         self._watches = Watches()
-        self.connection: Connection
+        self.connection: ZooKeeperConnection
 
     @classmethod
     async def open(cls, settings: ZooKeeperSettings, metrics: StoreMetrics | None = None) -> ZooKeeperStore:
         """Makes the chroot of the connect string if it is missing. Raises StoreError(UNAVAILABLE)."""
         store = cls(settings)
         counted = metrics or StoreMetrics()
-        store.connection = await Connection.open(settings, store._watch_again, store._fired, counted)
+        store.connection = await ZooKeeperConnection.open(settings, store._watch_again, store._fired, counted)
         try:
             with store.connection.call("/"):
                 for path in path_and_parents(store.paths.root):
@@ -120,13 +119,13 @@ class ZooKeeperStore:
                 nodes[number] = await self._read(path)
 
         with self.connection.call(paths[0] if paths else "/"):
-            # As many at once as may be under way. A task for each path would hold the loop while they are made.
+            # As many at once as may be in flight. A task for each path would hold the loop while they are made.
             readers = [asyncio.ensure_future(read_on()) for _ in range(min(self._max_in_flight, len(paths)))]
             try:
                 await asyncio.gather(*readers)
             finally:
                 for each in readers:
-                    each.cancel()  # those still at work when one has failed
+                    each.cancel()  # those still running when one has failed
         return nodes
 
     async def children(self, path: str) -> list[str]:
@@ -186,7 +185,7 @@ class ZooKeeperStore:
             raise
 
     async def _make(self, whole: str) -> None:
-        """One node; it may be there already, and its access list may forbid us to look."""
+        """Makes one node; it may exist already, and its access list may forbid us to look."""
         operation = Create(self.paths.own(whole))
         error = failure(await self._commit([operation], [whole]), [operation])
         if error is not None and error.kind is not StoreErrorKind.NODE_EXISTS:

@@ -32,6 +32,16 @@ GROUP_KEYS: tuple[ConfigKey, ...] = (
         rule=Range(1),
     ),
     ConfigKey(
+        "penstock.group.max.metadata.bytes",
+        ConfigKind.INT,
+        16_777_216,
+        "How many bytes the members of a group may offer together when they join (names, subscriptions, what assignors "
+        "add), and how many a leader may assign. More is refused (GROUP_MAX_SIZE_REACHED), whatever the protocol. The "
+        "record of a classic group also has to fit into a message of `__consumer_offsets`, 1 MB by default.",
+        rule=Range(1024),
+        importance=_LOW,
+    ),
+    ConfigKey(
         "penstock.group.pending.joins.max",
         ConfigKind.INT,
         10_000,

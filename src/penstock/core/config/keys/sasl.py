@@ -174,4 +174,21 @@ SASL_KEYS: tuple[ConfigKey, ...] = (
         rule=Range(1),
         importance=_LOW,
     ),
+    ConfigKey(
+        "penstock.delegation.tokens.max",
+        ConfigKind.INT,
+        10_000,
+        "How many delegation tokens the cluster has at most. Further ones are refused (POLICY_VIOLATION). All are in "
+        "the metadata of every broker.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
+    ConfigKey(
+        "penstock.delegation.tokens.max.per.owner",
+        ConfigKind.INT,
+        1_000,
+        "The same for one owner. Lower than the number of the cluster, so that no user takes the room of all.",
+        rule=Range(1),
+        importance=_LOW,
+    ),
 )

@@ -89,6 +89,16 @@ DIRECTORY_KEYS: tuple[ConfigKey, ...] = (
         importance=_LOW,
         mode=_DYNAMIC,
     ),
+    ConfigKey(
+        "penstock.segment.least.ms",
+        ConfigKind.INT,
+        1_000,
+        "How old a segment is at least before another one follows it because of timestamps (`segment.ms`) or of a full "
+        "index: what clients say makes no files faster than that in a partition, nor more than 20 segments a second in "
+        "all partitions of a broker.",
+        rule=Range(0),
+        importance=_LOW,
+    ),
 )
 
 CLEANER_KEYS: tuple[ConfigKey, ...] = (

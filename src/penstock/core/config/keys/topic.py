@@ -267,7 +267,7 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         "segment.index.bytes",
         ConfigKind.INT,
         10_485_760,
-        "The size of an index file; a full index begins a new segment.",
+        "The size of an index file; a full index begins a new segment (see `penstock.segment.least.ms`).",
         rule=Range(4),
         synonyms=(Synonym("log.index.size.max.bytes"),),
     ),
@@ -283,7 +283,8 @@ TOPIC_KEYS: tuple[ConfigKey, ...] = (
         "segment.ms",
         ConfigKind.LONG,
         604_800_000,
-        "The age at which a segment that is not full is closed all the same, so that retention can delete it.",
+        "The age at which a segment that is not full is closed all the same, so that retention can delete it. Below "
+        "`penstock.segment.least.ms` that counts.",
         rule=Range(1),
         synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", _HOUR_MS)),
     ),

@@ -16,7 +16,7 @@ ZOOKEEPER_KEYS: tuple[ConfigKey, ...] = (
         "The servers of the ZooKeeper that keeps the metadata of a cluster, as HOST:PORT,HOST:PORT, and behind a slash "
         "the node below which everything is kept, as in `zk1:2181,zk2:2181/penstock`; that node is made if it is "
         "missing. Not set: the broker is alone and keeps the metadata in a file of its own. Needs the extra "
-        "`penstock[cluster]`.",
+        "`penstock[zookeeper]`.",
         rule=Pattern(r"[^,/\s]+(,\s*[^,/\s]+)*(/\S*)?", "HOST:PORT,HOST:PORT/CHROOT"),
         importance=_HIGH,
     ),

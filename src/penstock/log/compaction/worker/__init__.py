@@ -1,1 +1,1 @@
-"""The cleaner's own process: what it is told, what it answers, and how the broker starts and ends it."""
+"""The process of the log cleaner: its orders and answers, its start and its end."""

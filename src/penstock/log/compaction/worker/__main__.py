@@ -1,5 +1,5 @@
-"""`python -m penstock.log.compaction.worker PID`: cleans what the broker of that process id asks for, by stdin and
-stdout. The broker starts it; nobody else does.
+"""`python -m penstock.log.compaction.worker PID`: cleans at the request of the broker of that process id, by stdin and
+stdout. Only the broker starts it.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import sys
 
-from penstock.log.compaction.worker.serving import Owner, OwnerGoneError, serve
+from penstock.log.compaction.worker.worker_process import Owner, OwnerGoneError, serve
 
 _NICENESS = 19
 
@@ -18,13 +18,14 @@ def main() -> None:
     try:
         serve(owner)
     except OwnerGoneError:
-        # At once, and with no file removed: the broker that starts next may have begun to use the directory.
+        # At once, and without the removal of a file: the next broker may have begun to use the directory.
         os._exit(0)
 
 
 def _step_back() -> None:
-    """After the start, which is short and would take long on a busy machine. Not `SCHED_IDLE`: it cost producers less,
-    but where all processors are busy such a process hardly gets on, and takes seconds even to end when it is killed.
+    """Lowers the priority after the start, which is short and would take long on a busy machine. Not `SCHED_IDLE`: it
+    cost producers less, but where all processors are busy such a process hardly makes progress, and takes seconds even
+    to end when it is killed.
     """
     os.nice(_NICENESS)
 

@@ -1,4 +1,4 @@
-"""What the broker and the cleaner's process say to each other: one JSON object a line.
+"""The messages between the broker and the cleaner's process: one JSON object per line.
 
     broker   {"clean": request, "bytes_per_second": rate}
              {"proceed": true}              the replacement is in place
@@ -22,8 +22,8 @@ from typing import Any
 from penstock.core.types import TopicPartition
 from penstock.log.compaction.batches import CleaningRules, LastRecord
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleanerLimits, CleaningOutcome, CleaningRequest, CleaningStatistics
 from penstock.log.compaction.decisions import SegmentLimits, SourceSegment
+from penstock.log.compaction.log_cleaner import CleanerLimits, CleaningOutcome, CleaningRequest, CleaningStatistics
 from penstock.log.state.transaction_index import AbortedTransaction
 from penstock.log.storage.files import Files
 from penstock.log.storage.scan import CorruptLogError
@@ -41,7 +41,7 @@ def encode(message: Message) -> bytes:
 
 
 def decode(line: bytes) -> Message | None:
-    """None when the line is no message: what an interpreter says when it fails."""
+    """None when the line is no message, such as the error output of an interpreter."""
     try:
         message = json.loads(line)
     except ValueError:
@@ -50,7 +50,7 @@ def decode(line: bytes) -> Message | None:
 
 
 class Lines:
-    """Bytes as they come, lines as they are complete."""
+    """Turns incoming bytes into complete lines."""
 
     def __init__(self) -> None:
         self._pending = b""
@@ -66,7 +66,7 @@ class Lines:
         return self._complete.pop(0) if self._complete else None
 
     def rest(self) -> bytes:
-        """What came last, without an end."""
+        """The last line without its end."""
         return self._pending
 
 

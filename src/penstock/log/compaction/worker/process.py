@@ -1,8 +1,8 @@
-"""The cleaner's process, as the broker sees it: started when it is needed, asked, watched, ended.
+"""The cleaner's process from the broker's side: starts it on demand, sends requests, watches it, ends it.
 
-Every call comes from one thread, and none takes longer than it was told to: what the process says is waited for in
-short pieces. The process is ended by SIGKILL, always. It has nothing to lose: what it wrote and nobody put in place is
-removed by `remove_leftovers` or by the next start.
+Every call comes from one thread, and none takes longer than its limit: the broker waits for the process in short
+pieces. SIGKILL ends the process, always. It has nothing to lose: `remove_leftovers` or the next start removes files
+that it wrote and the broker did not put in place.
 """
 
 from __future__ import annotations
@@ -18,33 +18,34 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.log.compaction.cleaned_segment import Replacement
-from penstock.log.compaction.cleaning import CleaningOutcome, CleaningRequest
+from penstock.log.compaction.log_cleaner import CleaningOutcome, CleaningRequest
 from penstock.log.compaction.worker import messages
 from penstock.log.compaction.worker.messages import Lines, Message
 
 _READ_BYTES = 64 * 1024
-# Lines of an interpreter that fails, kept for the log.
+# The number of lines of a failing interpreter that are kept for the log.
 _KEPT_LINES = 30
 
 
 class Patience(NamedTuple):
     start_seconds: float = 60.0  # usually 0.1; a start on a busy machine takes long
     silence_seconds: float = 120.0  # a disk may take that long over the fsync of a segment
-    end_seconds: float = 5.0  # for a process that was killed; one that waits for a broken disk stays
-    idle_seconds: float = 30.0  # it stays so long for the next log: twice the default of log.cleaner.backoff.ms
+    end_seconds: float = 5.0  # for a killed process; a process that waits for a broken disk stays
+    # The process waits this long for the next log: twice the default of log.cleaner.backoff.ms.
+    idle_seconds: float = 30.0
 
 
 class WorkerUnavailableError(Exception):
-    """The process does not start. Trying again at once would not help."""
+    """The process does not start. An immediate retry would not help."""
 
 
 class WorkerLostError(Exception):
-    """The process ended, failed or said nothing for too long, and was killed."""
+    """The process ended, failed or was silent for too long, and was killed."""
 
 
 def find_command() -> tuple[str, ...] | None:
-    """How to start the process; None where `sys.executable` is a program that embeds Python: who knows what it would do
-    with our arguments?
+    """The command of the process; None where `sys.executable` is a program that embeds Python, whose use of our
+    arguments is unknown.
     """
     name = os.path.basename(sys.executable or "")
     if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
@@ -60,15 +61,15 @@ class CleanerProcess:
 
     def __init__(self, command: Sequence[str], patience: Patience | None = None) -> None:
         self._command = (*command, str(os.getpid()))
-        self._patience = patience or Patience()
+        self.patience = patience or Patience()
         self._running: _Running | None = None
-        self._lingering: list[subprocess.Popen[bytes]] = []  # killed, and not yet seen to end
+        self._lingering: list[subprocess.Popen[bytes]] = []  # killed, and not yet ended
         self._directory = ""
         self._bytes_per_second = 0.0
 
     @property
     def idle_seconds(self) -> float:
-        return self._patience.idle_seconds
+        return self.patience.idle_seconds
 
     @property
     def process_id(self) -> int | None:
@@ -77,17 +78,17 @@ class CleanerProcess:
     def begin(self, request: CleaningRequest, bytes_per_second: float) -> None:
         """WorkerUnavailableError when the system refuses the process."""
         if self._running is not None and self._running.process.poll() is not None:
-            self.end()  # somebody killed it while it had nothing to do
+            self.end()  # another process killed it while it had nothing to do
         if self._running is None:
-            self._running = _Running(self._command, self._patience.start_seconds)
+            self._running = _Running(self._command, self.patience.start_seconds)
         self._directory = request.directory
         self._bytes_per_second = bytes_per_second
         clean = {"clean": messages.encode_request(request), "bytes_per_second": bytes_per_second}
         self._send(clean)
 
     def advance(self, bytes_per_second: float, seconds: float) -> Replacement | CleaningOutcome | None:
-        """What the process has done, waited for so long. CorruptLogError and OSError are those of `Cleaning.steps`;
-        after any exception the process is gone.
+        """Waits for the progress of the process, up to a limit. CorruptLogError and OSError are those of
+        `Cleaning.steps`; after any exception the process is gone.
         """
         if bytes_per_second != self._bytes_per_second:
             self._bytes_per_second = bytes_per_second
@@ -105,7 +106,7 @@ class CleanerProcess:
         """Kills the process. False when it does not end all the same: then it may still write, and holds its lock."""
         running, self._running = self._running, None
         self._lingering = [each for each in self._lingering if each.poll() is None]
-        if running is None or running.end(self._patience.end_seconds):
+        if running is None or running.end(self.patience.end_seconds):
             return True
         self._lingering.append(running.process)
         return False
@@ -118,7 +119,7 @@ class CleanerProcess:
     def _send(self, message: Message) -> None:
         running = self._expect()
         running.send(message)
-        running.expect_within(self._patience.silence_seconds)
+        running.expect_within(self.patience.silence_seconds)
 
     def _interpret(self, message: Message | None) -> Replacement | CleaningOutcome | None:
         match message:
@@ -136,15 +137,15 @@ class CleanerProcess:
                 raise WorkerLostError(f"the cleaner's process failed:\n{text}")
             case {"ready": version} if version != messages.VERSION:
                 raise WorkerUnavailableError(f"the cleaner's process is of another version ({version})")
-        self._expect().expect_within(self._patience.silence_seconds)
+        self._expect().expect_within(self.patience.silence_seconds)
         return None
 
 
 class _Running:
-    """One life of the process, and its pipes. What it should be sent waits until it takes it."""
+    """One life of the process, and its pipes. Outgoing messages wait until the process takes them."""
 
     def __init__(self, command: Sequence[str], start_seconds: float) -> None:
-        # What this process imports from, the other does, too: a path may have been added at run time.
+        # The child process imports from the same path: a path may have been added at run time.
         search_path = os.pathsep.join(os.path.abspath(each) for each in sys.path if each)
         try:
             self.process = subprocess.Popen(
@@ -154,7 +155,7 @@ class _Running:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONPATH": search_path},
                 # Ctrl-C in a terminal is for the broker alone. Not a session of its own: Linux shares a processor out
-                # between sessions first, where that is switched on, and being nice would not count.
+                # between sessions first, where that is switched on, and the niceness would not count.
                 process_group=0,
             )
         except OSError as error:
@@ -178,7 +179,7 @@ class _Running:
             self._deadline = time.monotonic() + seconds
 
     def receive(self, seconds: float) -> Message | None:
-        """The next message, waited for so long."""
+        """The next message; waits up to a limit."""
         until = time.monotonic() + seconds
         while True:
             message = self._take()
@@ -206,7 +207,7 @@ class _Running:
             poll.register(self._to, select.POLLOUT)
         for fd, _ in poll.poll(seconds * 1000):
             if fd == self._to:
-                # What cannot be written to a process that ended shows in what is read from it.
+                # A failed write to an ended process shows in its output.
                 with contextlib.suppress(BlockingIOError, BrokenPipeError):
                     self._outgoing = self._outgoing[os.write(self._to, self._outgoing) :]
             elif data := os.read(self._from, _READ_BYTES):
@@ -215,7 +216,7 @@ class _Running:
                 self._raise_ended()
 
     def _raise_ended(self) -> None:
-        """At the end of its output."""
+        """Raises the error at the end of its output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(0.1)
         status = self.process.poll()

@@ -1,1 +1,1 @@
-"""Spark's columns against those of a table."""
+"""Compares Spark's columns with the columns of a table."""

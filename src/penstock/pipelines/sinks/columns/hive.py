@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.sql_identifiers import quote
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Files of a batch, exactly once, in directories and object stores."""
+"""Writes the files of a batch exactly once, to directories and object stores."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from penstock.pipelines.errors import PipelineError
-from penstock.pipelines.quoting import quote
 from penstock.pipelines.sinks.files.arrow_formats import EXTENSIONS, REWRITABLE, open_writer, rewrite_files
 from penstock.pipelines.sinks.files.operations import ArrowFiles
 from penstock.pipelines.sinks.files.partition_names import directory_of
 from penstock.pipelines.sinks.files.spark import FileSizes, gathered
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.observed import count_rows, rows_counted
-from penstock.pipelines.quoting import quote
+from penstock.pipelines.observed_rows import count_rows, rows_counted
 from penstock.pipelines.sinks.files.hadoop import HadoopFiles
 from penstock.pipelines.spark_settings import ADAPTIVE, temporary_settings
+from penstock.pipelines.sql_identifiers import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

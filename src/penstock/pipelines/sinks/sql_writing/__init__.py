@@ -1,1 +1,1 @@
-"""Rows and their mark in one SQL transaction."""
+"""Writes rows and the batch's mark in one SQL transaction."""

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from penstock.client.kept import Kept
-from penstock.client.retrying import Outlook, Retrying, RetryPolicy
+from penstock.client.resource_cache import ResourceCache
+from penstock.client.retries import SYSTEM_CHANCE, Outlook, Retrying, RetryPolicy
+from penstock.core.time.backoff import Chance
 from penstock.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -48,14 +49,20 @@ class Database:
 
         return make_url(self.url).get_backend_name()
 
-    def patiently(self, work: Callable[[], _Result], sleep: Callable[[float], None] = time.sleep) -> _Result:
+    def patiently(
+        self,
+        work: Callable[[], _Result],
+        sleep: Callable[[float], None] = time.sleep,
+        chance: Chance = SYSTEM_CHANCE,
+    ) -> _Result:
         """Tries again while the database is down, restarts or has chosen this transaction to end a deadlock.
 
         Only pauses count as waiting: a transaction may write for minutes before its connection is lost.
         """
         from sqlalchemy.exc import DBAPIError
 
-        retrying = Retrying(RetryPolicy(self.wait_s, FIRST_PAUSE_S, LONGEST_PAUSE_S), clock=None, sleep=sleep)
+        policy = RetryPolicy(self.wait_s, FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        retrying = Retrying(policy, clock=None, sleep=sleep, chance=chance)
         try:
             return retrying.run(work, DBAPIError, _judge)
         except DBAPIError as error:
@@ -73,7 +80,7 @@ class Database:
 
 
 # By URL. One that is still in use when it has to go keeps the connections that are out.
-_engines: Kept[str, sa.Engine] = Kept(_MOST_ENGINES, lambda engine: engine.dispose())
+_engines: ResourceCache[str, sa.Engine] = ResourceCache(_MOST_ENGINES, lambda engine: engine.dispose())
 
 
 def engine_for(url: str) -> sa.Engine:

@@ -1,1 +1,1 @@
-"""A function for each operation of the table: translate the request, ask the service, translate the answer."""
+"""The endpoints, one function per operation of the table: translate the request, call the service, translate back."""

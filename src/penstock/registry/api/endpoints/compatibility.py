@@ -1,14 +1,15 @@
-"""Whether a schema would be accepted."""
+"""Checks whether the registry would accept a schema."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.http.operations import HttpOperation
 from penstock.registry.api.answers import answer
 from penstock.registry.api.bodies import read_schema
-from penstock.registry.api.calls import Call
-from penstock.registry.api.operation import Operation
+from penstock.registry.api.calls import Call, Handler
 from penstock.registry.api.rights import Right
+from penstock.registry.api.shapes import parameters
 from penstock.registry.model import CompatibilityAnswer
 
 
@@ -37,29 +38,29 @@ def _answer(found: CompatibilityAnswer) -> Response:
     return answer({"is_compatible": found.is_compatible, **messages})
 
 
-OPERATIONS = (
-    Operation(
+OPERATIONS: tuple[HttpOperation[Handler], ...] = (
+    HttpOperation(
         "POST",
         "/compatibility/subjects/{subject}/versions/{version}",
         "CheckAgainstVersion",
-        check_version,
         "Whether the schema fits one version; whatever fits where there is no latest one.",
+        check_version,
         "Compatibility",
-        ("normalize", "verbose"),
         "SchemaRequest",
-        (40402, 42201, 42202),
-        Right.READ,
+        query=parameters("normalize", "verbose"),
+        errors=(40402, 42201, 42202),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "POST",
         "/compatibility/subjects/{subject}/versions",
         "CheckAgainstSubject",
-        check_subject,
         "Whether the schema would be registered.",
+        check_subject,
         "Compatibility",
-        ("normalize", "verbose"),
         "SchemaRequest",
-        (42201,),
-        Right.READ,
+        query=parameters("normalize", "verbose"),
+        errors=(42201,),
+        right=Right.READ,
     ),
 )

@@ -1,15 +1,16 @@
-"""Contexts, associations, and what the registry tells of itself."""
+"""Contexts, associations, and the registry's own metadata."""
 
 from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.http.operations import HttpOperation
 from penstock.registry.api.answers import answer
-from penstock.registry.api.calls import Call
-from penstock.registry.api.operation import PAGE, Operation
+from penstock.registry.api.calls import Call, Handler
 from penstock.registry.api.rights import Right
+from penstock.registry.api.shapes import PAGE, parameters
 from penstock.registry.names import DEFAULT_CONTEXT, EVERY_CONTEXT, context_of
-from penstock.registry.operations.finding import page_of
+from penstock.registry.operations.lookups import page_of
 
 
 async def get_root(_: Call) -> Response:
@@ -83,130 +84,97 @@ async def delete_associations(call: Call) -> Response:
 
 
 _CONTEXTS = (
-    Operation(
+    HttpOperation(
         "GET",
         "/contexts",
         "ListContexts",
-        list_contexts,
         "The contexts; the default one is `.`.",
+        list_contexts,
         "Names",
-        ("contextPrefix", *PAGE),
-        is_in_context=False,
+        query=parameters("contextPrefix", *PAGE),
     ),
-    Operation(
+    HttpOperation(
         "DELETE",
         "/contexts/{context}",
         "DeleteContext",
-        delete_context,
         "Forgets a context that is empty.",
-        "",
-        (),
-        "",
-        (42211,),
-        Right.ADMIN,
-        is_change=True,
-        is_in_context=False,
+        delete_context,
+        errors=(42211,),
+        right=Right.ADMIN,
     ),
 )
 
 _ASSOCIATIONS = (
-    Operation(
+    HttpOperation(
         "GET",
         "/associations/resources/{namespace}/{resource}",
         "ListAssociationsByName",
-        list_associations_by_name,
         "Subjects that a topic is associated with. None are kept: serializers take the topic's name for the subject.",
+        list_associations_by_name,
         "Associations",
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/associations/resources/{resource}",
         "ListAssociationsById",
-        list_associations_by_id,
         "Subjects that a topic is associated with, by its id: none.",
+        list_associations_by_id,
         "Associations",
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/associations/subjects/{subject}",
         "ListAssociationsOfSubject",
-        list_associations_of_subject,
         "Topics that are associated with the subject: none.",
+        list_associations_of_subject,
         "Associations",
         right=Right.READ,
     ),
     *(
-        Operation(
+        HttpOperation(
             method,
             "/associations",
             f"{name}Associations",
-            change_associations,
             "Refused: associations are not kept.",
+            change_associations,
             "Nothing",
-            (),
-            "",
-            (42212,),
+            errors=(42212,),
         )
         for method, name in (("POST", "Create"), ("PUT", "Change"))
     ),
-    Operation(
+    HttpOperation(
         "DELETE",
         "/associations/resources/{resource}",
         "DeleteAssociations",
-        delete_associations,
         "Refused: there are none.",
-        "",
+        delete_associations,
         errors=(40410,),
     ),
 )
 
 _REGISTRY = (
-    Operation(
-        "GET",
-        "/",
-        "GetRoot",
-        get_root,
-        "An empty object: the registry is there.",
-        "Nothing",
-        is_in_context=False,
+    HttpOperation("GET", "/", "GetRoot", "An empty object: the registry is there.", get_root, "Nothing"),
+    HttpOperation(
+        "GET", "/v1/metadata/id", "GetClusterId", "Which cluster keeps the schemas.", get_cluster, "ClusterId"
     ),
-    Operation(
-        "GET",
-        "/v1/metadata/id",
-        "GetClusterId",
-        get_cluster,
-        "Which cluster keeps the schemas.",
-        "ClusterId",
-        is_in_context=False,
-    ),
-    Operation(
-        "GET",
-        "/v1/metadata/version",
-        "GetRelease",
-        get_release,
-        "The release of this registry.",
-        "Release",
-        is_in_context=False,
-    ),
-    Operation(
+    HttpOperation("GET", "/v1/metadata/version", "GetRelease", "The release of this registry.", get_release, "Release"),
+    HttpOperation(
         "GET",
         "/v1/metadata/deployment",
         "GetDeployment",
-        get_deployment,
         "What kind of registry this is.",
+        get_deployment,
         "Deployment",
-        is_in_context=False,
     ),
     *(
-        Operation(
+        HttpOperation(
             "GET",
             path,
             name,
-            handle,
             words,
+            handle,
             "Health",
             errors=errors,
-            is_in_context=False,
             is_public=True,
         )
         for path, name, handle, words, errors in (
@@ -217,4 +185,4 @@ _REGISTRY = (
     ),
 )
 
-OPERATIONS = (*_CONTEXTS, *_ASSOCIATIONS, *_REGISTRY)
+OPERATIONS: tuple[HttpOperation[Handler], ...] = (*_CONTEXTS, *_ASSOCIATIONS, *_REGISTRY)

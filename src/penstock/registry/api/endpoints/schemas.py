@@ -1,6 +1,6 @@
-"""Schemas by what identifies them: ids, which count within a context, and guids.
+"""Schemas by their identifiers: ids, which count within a context, and guids.
 
-An id names no subject. Where rights are kept, whoever asks needs to read one of the subjects that have it.
+An id names no subject. Where rights are kept, the caller needs to read one of the subjects with that id.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from dataclasses import asdict
 import msgspec
 from starlette.responses import Response
 
+from penstock.http.operations import HttpOperation
+from penstock.registry.api.answer_cache import CachedHandler
 from penstock.registry.api.answers import answer, content_document, raw_answer, schema_document
-from penstock.registry.api.calls import Call
-from penstock.registry.api.operation import PAGE, RENDERING, Operation
+from penstock.registry.api.calls import Call, Handler
 from penstock.registry.api.rights import Right
+from penstock.registry.api.shapes import PAGE, RENDERING, parameters
 from penstock.registry.model import Page, SchemaAnswer
 from penstock.registry.names import scope_of
-from penstock.registry.operations.finding import page_of
+from penstock.registry.operations.lookups import page_of
 
 # Encoded on the loop, in a millisecond or less.
 _MOST_CHARACTERS_AT_ONCE = 1 << 20
@@ -53,7 +55,11 @@ async def get_by_id(call: Call) -> Response:
     query, subject = call.query, _subject(call)
     await _check_id(call, call.schema_id, subject)
     found = await call.service.schemas.by_id(
-        call.schema_id, subject=subject, rendering=query.rendering(), fetch_max_id=query.flag("fetchMaxId")
+        call.schema_id,
+        subject=subject,
+        rendering=query.rendering(),
+        fetch_max_id=query.flag("fetchMaxId"),
+        is_shown=call.may_read if call.is_limited else None,
     )
     return answer(content_document(found))
 
@@ -102,7 +108,7 @@ async def list_ids_of_guid(call: Call) -> Response:
 
 
 def _subject(call: Call) -> str:
-    """Tells in which context the id counts."""
+    """Gives the context in which the id counts."""
     return call.qualify(call.query.text("subject"))
 
 
@@ -125,84 +131,74 @@ async def _is_readable(call: Call, schema_id: int, subject: str) -> bool:
     return bool(call.readable(names))
 
 
-OPERATIONS = (
-    Operation(
+OPERATIONS: tuple[HttpOperation[Handler], ...] = (
+    HttpOperation(
         "GET",
         "/schemas",
         "ListSchemas",
-        search,
         "Versions of subjects, at most 1,000 and 64 MiB at once.",
+        search,
         "Schemas",
-        ("subjectPrefix", "aliases", "deleted", "latestOnly", "ruleType", *PAGE),
+        query=parameters("subjectPrefix", "aliases", "deleted", "latestOnly", "ruleType", *PAGE),
     ),
-    Operation("GET", "/schemas/types", "ListTypes", list_types, "The formats of schemas.", "Names"),
-    Operation(
+    HttpOperation("GET", "/schemas/types", "ListTypes", "The formats of schemas.", list_types, "Names"),
+    HttpOperation(
         "GET",
         "/schemas/ids/{id}",
         "GetSchema",
-        get_by_id,
-        "The schema that the id names.",
+        "The schema that the id names; with `subject` also a version of the subject, or of another one, that has it.",
+        CachedHandler(get_by_id),
         "Content",
-        ("subject", *RENDERING, "fetchMaxId"),
-        "",
-        (40403,),
-        is_kept=True,
+        query=parameters("subject", *RENDERING, "fetchMaxId"),
+        errors=(40403,),
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/schemas/ids/{id}/schema",
         "GetSchemaText",
-        get_text_by_id,
         "The text of the schema that the id names, and nothing else.",
+        CachedHandler(get_text_by_id),
         "Text",
-        ("subject", *RENDERING),
-        "",
-        (40403,),
-        is_kept=True,
+        query=parameters("subject", *RENDERING),
+        errors=(40403,),
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/schemas/ids/{id}/subjects",
         "ListSubjectsOfSchema",
-        list_subjects_of_id,
         "The subjects that have the schema.",
+        list_subjects_of_id,
         "Names",
-        ("subject", "deleted", *PAGE),
-        "",
-        (40403,),
+        query=parameters("subject", "deleted", *PAGE),
+        errors=(40403,),
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/schemas/ids/{id}/versions",
         "ListVersionsOfSchema",
-        list_versions_of_id,
         "The versions that have the schema.",
+        list_versions_of_id,
         "SubjectVersions",
-        ("subject", "deleted", *PAGE),
-        "",
-        (40403,),
+        query=parameters("subject", "deleted", *PAGE),
+        errors=(40403,),
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/schemas/guids/{guid}",
         "GetSchemaByGuid",
-        get_by_guid,
         "The schema that the guid names, in whatever context.",
+        CachedHandler(get_by_guid),
         "Content",
-        RENDERING,
-        "",
-        (40403,),
-        is_kept=True,
+        query=parameters(*RENDERING),
+        errors=(40403,),
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/schemas/guids/{guid}/ids",
         "ListIdsOfGuid",
-        list_ids_of_guid,
         "The ids that the schema has, by context.",
+        list_ids_of_guid,
         "ContextIds",
-        (),
-        "",
-        (40403,),
+        errors=(40403,),
     ),
 )

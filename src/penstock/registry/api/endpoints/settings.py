@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.http.operations import HttpOperation
 from penstock.registry.api.answers import answer, changed_document
 from penstock.registry.api.bodies import read_config, read_mode
-from penstock.registry.api.calls import Call
-from penstock.registry.api.operation import Operation
+from penstock.registry.api.calls import Call, Handler
 from penstock.registry.api.rights import Right
+from penstock.registry.api.shapes import parameters
 from penstock.registry.documents import config_to_json
 from penstock.registry.names import beside
 
@@ -22,7 +23,7 @@ async def put_config(call: Call) -> Response:
     request = await read_config(call.request)
     alias = request.changes.get("alias")
     if alias and call.is_limited:
-        # Whoever names this subject means the other one from now on, also in registering.
+        # From now on this subject's name means the other subject, also for registrations.
         call.check(Right.WRITE, beside(call.subject, str(alias)))
     changed = changed_document(await call.service.settings.set_config(request, call.subject))
     call.details |= {name: value for name, value in changed.items() if isinstance(value, str | bool)}
@@ -50,94 +51,84 @@ async def delete_mode(call: Call) -> Response:
     return answer({"mode": mode.value})
 
 
-def _config(path: str, suffix: str, words: str) -> tuple[Operation, ...]:
-    """Of all subjects, or of the one that the path names."""
+def _config(path: str, suffix: str, words: str) -> tuple[HttpOperation[Handler], ...]:
+    """For all subjects, or for the subject of the path."""
     return (
-        Operation(
+        HttpOperation(
             "GET",
             f"/config{path}",
             f"Get{suffix}Config",
-            get_config,
             f"The config {words}.",
+            get_config,
             "Config",
-            ("defaultToGlobal",),
-            "",
-            (40408,) if path else (),
-            Right.READ_CONFIG,
+            query=parameters("defaultToGlobal"),
+            errors=(40408,) if path else (),
+            right=Right.READ_CONFIG,
         ),
-        Operation(
+        HttpOperation(
             "PUT",
             f"/config{path}",
             f"Change{suffix}Config",
-            put_config,
             f"Changes what is named of the config {words}; null unsets it.",
+            put_config,
             "ConfigChange",
-            (),
             "ConfigChange",
-            (42203, 42205, 42210),
-            Right.WRITE_CONFIG,
-            is_change=True,
+            errors=(42203, 42205, 42210),
+            right=Right.WRITE_CONFIG,
         ),
-        Operation(
+        HttpOperation(
             "DELETE",
             f"/config{path}",
             f"Delete{suffix}Config",
-            delete_config,
             f"Removes the config {words}, and tells what it was.",
+            delete_config,
             "Config",
-            (),
-            "",
-            (40401, 42205) if path else (42205,),
-            Right.WRITE_CONFIG,
-            is_change=True,
+            errors=(40401, 42205) if path else (42205,),
+            right=Right.WRITE_CONFIG,
         ),
     )
 
 
-def _mode(path: str, suffix: str, words: str) -> tuple[Operation, ...]:
+def _mode(path: str, suffix: str, words: str) -> tuple[HttpOperation[Handler], ...]:
     return (
-        Operation(
+        HttpOperation(
             "GET",
             f"/mode{path}",
             f"Get{suffix}Mode",
-            get_mode,
             f"The mode {words}.",
+            get_mode,
             "Mode",
-            ("defaultToGlobal",),
-            "",
-            (40409,) if path else (),
-            Right.READ_CONFIG,
+            query=parameters("defaultToGlobal"),
+            errors=(40409,) if path else (),
+            right=Right.READ_CONFIG,
         ),
-        Operation(
+        HttpOperation(
             "PUT",
             f"/mode{path}",
             f"Change{suffix}Mode",
-            put_mode,
             f"Changes the mode {words}.",
+            put_mode,
             "Mode",
-            ("force",),
             "Mode",
-            (42204, 42205),
-            Right.WRITE_CONFIG,
-            is_change=True,
+            query=parameters("force"),
+            errors=(42204, 42205),
+            right=Right.WRITE_CONFIG,
         ),
-        Operation(
+        HttpOperation(
             "DELETE",
             f"/mode{path}",
             f"Delete{suffix}Mode",
-            delete_mode,
             f"Removes the mode {words}, and tells what it was.",
+            delete_mode,
             "Mode",
-            ("recursive",),
-            "",
-            (40401, 42205) if path else (42205,),
-            Right.WRITE_CONFIG,
-            is_change=True,
+            query=parameters("recursive"),
+            errors=(40401, 42205) if path else (42205,),
+            right=Right.WRITE_CONFIG,
         ),
     )
 
 
-OPERATIONS = tuple(
+OPERATIONS: tuple[HttpOperation[Handler], ...] = tuple(
     operation
     for family in (_config, _mode)
     for scope in (("", "Global", "of all subjects that have none"), ("/{subject}", "", "of the subject"))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from penstock.http.operations import HttpOperation
+from penstock.registry.api.answer_cache import CachedHandler
 from penstock.registry.api.answers import answer, identity_document, raw_answer, registered_document, schema_document
 from penstock.registry.api.bodies import read_schema, read_tags
-from penstock.registry.api.calls import Call
-from penstock.registry.api.operation import DELETED, PAGE, RENDERING, Operation
+from penstock.registry.api.calls import Call, Handler
 from penstock.registry.api.rights import Right
-from penstock.registry.operations.finding import page_of
+from penstock.registry.api.shapes import DELETED, PAGE, RENDERING, parameters
+from penstock.registry.operations.lookups import page_of
 
 
 async def list_subjects(call: Call) -> Response:
@@ -62,8 +64,8 @@ async def list_versions(call: Call) -> Response:
 
 
 async def register(call: Call) -> Response:
-    """The schema itself is told where the caller does not know it: a config has added to its contract, or the caller
-    wants another format. Clients keep what is told here, and one that knows Protobuf in its serialized form alone
+    """The answer has the schema itself where the caller does not know it: a config has added to its contract, or the
+    caller wants another format. Clients keep this answer, and a client that knows Protobuf in its serialized form alone
     (confluent-kafka) would fail over the text.
     """
     query, body = call.query, await read_schema(call.request)
@@ -118,7 +120,7 @@ async def delete_version(call: Call) -> Response:
 async def change_tags(call: Call) -> Response:
     body = await read_tags(call.request)
     if call.is_limited:
-        # A name without a context may be found in any of them.
+        # A name without a context may be found in any context.
         found = await call.service.subjects.version(call.subject, call.version)
         call.check(Right.WRITE, found.stored.subject)
     made = await call.service.subjects.change_tags(call.subject, call.version, body)
@@ -126,139 +128,126 @@ async def change_tags(call: Call) -> Response:
     return answer(registered_document(made))
 
 
-OPERATIONS = (
-    Operation(
+OPERATIONS: tuple[HttpOperation[Handler], ...] = (
+    HttpOperation(
         "GET",
         "/subjects",
         "ListSubjects",
-        list_subjects,
         "The names of the subjects.",
+        list_subjects,
         "Names",
-        ("subjectPrefix", *DELETED, *PAGE),
+        query=parameters("subjectPrefix", *DELETED, *PAGE),
     ),
-    Operation(
+    HttpOperation(
         "POST",
         "/subjects/{subject}",
         "LookUpSchema",
-        look_up,
         "The version of the subject that has this schema.",
+        look_up,
         "Schema",
-        ("normalize", "deleted", *RENDERING),
         "SchemaRequest",
-        (40401, 40403, 42201),
-        Right.READ,
+        query=parameters("normalize", "deleted", *RENDERING),
+        errors=(40401, 40403, 42201),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "DELETE",
         "/subjects/{subject}",
         "DeleteSubject",
-        delete_subject,
         "Deletes all versions of the subject: softly, or for good what is deleted softly.",
+        delete_subject,
         "Numbers",
-        ("permanent",),
-        "",
-        (40401, 40404, 40405, 42205, 42206),
-        Right.DELETE,
-        is_change=True,
+        query=parameters("permanent"),
+        errors=(40401, 40404, 40405, 42205, 42206),
+        right=Right.DELETE,
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/subjects/{subject}/metadata",
         "FindSchemaByMetadata",
-        find_by_metadata,
         "The newest version whose metadata has all these properties.",
+        find_by_metadata,
         "Schema",
-        ("key", "value", "deleted", *RENDERING),
-        "",
-        (40401, 40403),
-        Right.READ,
+        query=parameters("key", "value", "deleted", *RENDERING),
+        errors=(40401, 40403),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/subjects/{subject}/versions",
         "ListVersions",
-        list_versions,
         "The versions of the subject.",
+        list_versions,
         "Numbers",
-        (*DELETED, "deletedAsNegative", *PAGE),
-        "",
-        (40401,),
-        Right.READ,
+        query=parameters(*DELETED, "deletedAsNegative", *PAGE),
+        errors=(40401,),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "POST",
         "/subjects/{subject}/versions",
         "RegisterSchema",
-        register,
         "The version that has this schema; a new one, if none has it and the schema fits the versions before.",
+        register,
         "Registered",
-        ("normalize", "format", "force"),
         "SchemaRequest",
-        (409, 42201, 42205, 42207, 42209, 42210),
-        Right.WRITE,
-        is_change=True,
+        query=parameters("normalize", "format", "force"),
+        errors=(409, 42201, 42205, 42207, 42209, 42210),
+        right=Right.WRITE,
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/subjects/{subject}/versions/{version}",
         "GetVersion",
-        get_version,
         "One version of the subject.",
+        CachedHandler(get_version),
         "Schema",
-        ("deleted", *RENDERING),
-        "",
-        (40401, 40402, 42202),
-        Right.READ,
-        is_kept=True,
+        query=parameters("deleted", *RENDERING),
+        errors=(40401, 40402, 42202),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/subjects/{subject}/versions/{version}/schema",
         "GetVersionText",
-        get_text,
         "The text of one version, and nothing else.",
+        get_text,
         "Text",
-        ("deleted", *RENDERING),
-        "",
-        (40401, 40402, 42202),
-        Right.READ,
+        query=parameters("deleted", *RENDERING),
+        errors=(40401, 40402, 42202),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "GET",
         "/subjects/{subject}/versions/{version}/referencedby",
         "ListReferring",
-        list_referring,
         "The ids of the schemas that refer to the version.",
+        list_referring,
         "Numbers",
-        ("deleted", *PAGE),
-        "",
-        (40401, 40402, 42202),
-        Right.READ,
+        query=parameters("deleted", *PAGE),
+        errors=(40401, 40402, 42202),
+        right=Right.READ,
     ),
-    Operation(
+    HttpOperation(
         "DELETE",
         "/subjects/{subject}/versions/{version}",
         "DeleteVersion",
-        delete_version,
         "Deletes one version: softly, or for good what is deleted softly.",
+        delete_version,
         "Number",
-        ("permanent",),
-        "",
-        (40401, 40402, 40406, 40407, 42202, 42205, 42206),
-        Right.DELETE,
-        is_change=True,
+        query=parameters("permanent"),
+        errors=(40401, 40402, 40406, 40407, 42202, 42205, 42206),
+        right=Right.DELETE,
     ),
-    Operation(
+    HttpOperation(
         "POST",
         "/subjects/{subject}/versions/{version}/tags",
         "ChangeTags",
-        change_tags,
         "Registers the version once more, with other inline tags.",
+        change_tags,
         "Registered",
-        (),
         "TagRequest",
-        (40401, 40402, 42201, 42202, 42205),
-        Right.WRITE,
-        is_change=True,
+        errors=(40401, 40402, 42201, 42202, 42205),
+        right=Right.WRITE,
     ),
 )

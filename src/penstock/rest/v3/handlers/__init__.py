@@ -1,1 +1,1 @@
-"""One module for each family of resources; one function for each operation."""
+"""The handlers: a module for each family of resources, a function for each operation."""

@@ -1,124 +1,81 @@
-"""Rights: searched, made one by one or many at once, deleted by a filter."""
+"""ACLs: searched, created one by one or many at once, deleted by a filter."""
 
 from __future__ import annotations
 
 import enum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
-from penstock.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+import penstock.admin.queries.acls as queries
+from penstock.admin.queries.acls import exact_filter
+from penstock.protocol.messages.create_acls import CreateAclsResponse
+from penstock.protocol.messages.delete_acls import DeleteAclsResponse
+from penstock.protocol.messages.describe_acls import DescribeAclsResponse
 from penstock.rest.errors import RestError
 from penstock.rest.v3.bodies import NewAcl, NewAcls
 from penstock.rest.v3.calls import Call, Done, check
-from penstock.rest.v3.shapes import Acl, AclList, DeletedAcls, ListMetadata, Metadata
-from penstock.security.acls.types import Operation, PatternType, Permission, ResourceType
+from penstock.rest.v3.shapes import Acl as AclRow
+from penstock.rest.v3.shapes import AclList, DeletedAcls, ListMetadata, Metadata
+from penstock.security.acls.filters import AclFilter
+from penstock.security.acls.index import Acl
+from penstock.security.acls.types import AclEntry, Operation, PatternType, Permission, ResourcePattern, ResourceType
 
 Word = TypeVar("Word", bound=enum.IntEnum)
 
 
-class _Filter(NamedTuple):
-    """What the query asks for. An empty text is any."""
-
-    resource_type: ResourceType
-    resource_name: str
-    pattern_type: PatternType
-    principal: str
-    host: str
-    operation: Operation
-    permission: Permission
-
-
-class _Rule(NamedTuple):
-    """In the order in which rules are listed."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission: int
-
-
 def _word(kind: type[Word], text: str, name: str) -> Word:
-    """UNKNOWN is what brokers say of words that are newer than the client. A broker that is asked for it hangs up."""
+    """UNKNOWN is the brokers' answer for words that are newer than the client. A broker closes the connection on a
+    request with it.
+    """
     if text.upper() not in kind.__members__ or text.upper() == "UNKNOWN":
         raise RestError(400, f"Bad Request: {name} {text!r} is not known")
     return kind[text.upper()]
 
 
-def _name(kind: type[Word], number: int) -> str:
-    """A broker may be newer than this program."""
-    return kind(number).name if number in kind.__members__.values() else "UNKNOWN"
-
-
 _WORDS = ("resource_type", "pattern_type", "operation", "permission")
 
 
-def _read_filter(call: Call) -> _Filter:
+def _read_filter(call: Call) -> AclFilter:
+    """An empty text means any."""
     asked, default = call.query, "ANY"
-    return _Filter(
+    return AclFilter(
         _word(ResourceType, asked.get("resource_type") or default, "resource_type"),
-        asked.get("resource_name", ""),
+        asked.get("resource_name") or None,
         _word(PatternType, asked.get("pattern_type") or default, "pattern_type"),
-        asked.get("principal", ""),
-        asked.get("host", ""),
+        asked.get("principal") or None,
+        asked.get("host") or None,
         _word(Operation, asked.get("operation") or default, "operation"),
         _word(Permission, asked.get("permission") or default, "permission"),
     )
 
 
-def _query(rule: _Filter | _Rule) -> dict[str, str]:
+def _query(rule: AclFilter) -> dict[str, str]:
     return {
-        "resource_type": _name(ResourceType, rule.resource_type),
-        "resource_name": rule.resource_name,
-        "pattern_type": _name(PatternType, rule.pattern_type),
-        "principal": rule.principal,
-        "host": rule.host,
-        "operation": _name(Operation, rule.operation),
-        "permission": _name(Permission, rule.permission),
+        "resource_type": rule.type.name,
+        "resource_name": rule.name or "",
+        "pattern_type": rule.pattern.name,
+        "principal": rule.principal or "",
+        "host": rule.host or "",
+        "operation": rule.operation.name,
+        "permission": rule.permission.name,
     }
 
 
-def _acl(call: Call, rule: _Rule) -> Acl:
-    query = _query(rule)
+def _row(call: Call, acl: Acl) -> AclRow:
+    query = _query(exact_filter(acl))
     link = call.cluster.asking("acls", query)
-    return Acl(metadata=Metadata(link=link, resource_name=None), cluster_id=call.cluster_id, **query)
+    return AclRow(metadata=Metadata(link=link, resource_name=None), cluster_id=call.cluster_id, **query)
 
 
 async def list_acls(call: Call) -> AclList:
     wanted = _read_filter(call)
-    request = DescribeAclsRequest(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.resource_name or None,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal or None,
-        host_filter=wanted.host or None,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
-    answer: DescribeAclsResponse = await call.brokers.ask(request, retry=True)
+    answer: DescribeAclsResponse = await call.brokers.ask(queries.describe_acls(wanted), retry=True)
     check(answer.error_code, answer.error_message)
-    rules = sorted(
-        _Rule(
-            resource.resource_type,
-            resource.resource_name,
-            resource.pattern_type,
-            row.principal,
-            row.host,
-            row.operation,
-            row.permission_type,
-        )
-        for resource in answer.resources
-        for row in resource.acls
-    )
     metadata = ListMetadata(link=call.cluster.asking("acls", _query(wanted)))
-    return AclList(metadata=metadata, data=[_acl(call, rule) for rule in rules])
+    return AclList(metadata=metadata, data=[_row(call, acl) for acl in queries.read_acls(answer)])
 
 
-def _creation(body: NewAcl) -> AclCreation:
-    """Words that stand for several are for filters alone."""
+def _new_acl(body: NewAcl) -> Acl:
+    """Words that stand for several values are for filters alone."""
     resource_type = _word(ResourceType, body.resource_type, "resource_type")
     pattern_type = _word(PatternType, body.pattern_type, "pattern_type")
     operation = _word(Operation, body.operation, "operation")
@@ -132,19 +89,14 @@ def _creation(body: NewAcl) -> AclCreation:
     for name, word in words.items():
         if word.name in ("ANY", "MATCH"):
             raise RestError(400, f"Bad Request: {name} cannot be {word.name}")
-    return AclCreation(
-        resource_type=resource_type,
-        resource_name=body.resource_name,
-        resource_pattern_type=pattern_type,
-        principal=body.principal,
-        host=body.host,
-        operation=operation,
-        permission_type=permission,
+    return Acl(
+        ResourcePattern(resource_type, body.resource_name, pattern_type),
+        AclEntry(body.principal, body.host, operation, permission),
     )
 
 
 async def _create(call: Call, bodies: list[NewAcl]) -> None:
-    request = CreateAclsRequest(creations=[_creation(body) for body in bodies])
+    request = queries.create_acls(_new_acl(body) for body in bodies)
     answer: CreateAclsResponse = await call.brokers.ask_controller(request, retry=True)
     for result in answer.results:
         check(result.error_code, result.error_message)
@@ -153,17 +105,7 @@ async def _create(call: Call, bodies: list[NewAcl]) -> None:
 async def create_acl(call: Call) -> Done:
     body = call.read(NewAcl)
     await _create(call, [body])
-    made = _creation(body)
-    rule = _Rule(
-        made.resource_type,
-        made.resource_name,
-        made.resource_pattern_type,
-        made.principal,
-        made.host,
-        made.operation,
-        made.permission_type,
-    )
-    return Done(location=call.cluster.asking("acls", _query(rule)))
+    return Done(location=call.cluster.asking("acls", _query(exact_filter(_new_acl(body)))))
 
 
 async def create_acls(call: Call) -> None:
@@ -173,35 +115,16 @@ async def create_acls(call: Call) -> None:
 
 
 async def delete_acls(call: Call) -> DeletedAcls:
-    """What is deleted is said in four words at least, so that an empty query does not delete everything."""
+    """A deletion needs at least four words, so that an empty query does not delete everything."""
     for name in _WORDS:
         if not call.query.get(name):
             raise RestError(400, f"Bad Request: {name} cannot be unspecified")
     wanted = _read_filter(call)
-    asked = DeleteAclsFilter(
-        resource_type_filter=wanted.resource_type,
-        resource_name_filter=wanted.resource_name or None,
-        pattern_type_filter=wanted.pattern_type,
-        principal_filter=wanted.principal or None,
-        host_filter=wanted.host or None,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
-    answer: DeleteAclsResponse = await call.brokers.ask_controller(DeleteAclsRequest(filters=[asked]))
-    rules: list[_Rule] = []
+    answer: DeleteAclsResponse = await call.brokers.ask_controller(queries.delete_acls([wanted]))
+    deleted: list[Acl] = []
     for result in answer.filter_results:
         check(result.error_code, result.error_message)
         for row in result.matching_acls:
             check(row.error_code, row.error_message)
-            rules.append(
-                _Rule(
-                    row.resource_type,
-                    row.resource_name,
-                    row.pattern_type,
-                    row.principal,
-                    row.host,
-                    row.operation,
-                    row.permission_type,
-                )
-            )
-    return DeletedAcls([_acl(call, rule) for rule in sorted(rules)])
+        deleted += queries.read_deleted_acls(result)
+    return DeletedAcls([_row(call, acl) for acl in sorted(deleted)])

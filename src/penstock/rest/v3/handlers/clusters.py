@@ -9,7 +9,7 @@ from penstock.protocol.messages.describe_cluster import (
 )
 from penstock.rest.v3.calls import Call, check, not_found
 from penstock.rest.v3.handlers.partitions import describe_replicas
-from penstock.rest.v3.places import Place
+from penstock.rest.v3.resource_urls import ResourceUrl
 from penstock.rest.v3.shapes import Broker, BrokerList, Cluster, ClusterList, ListMetadata, ReplicaList
 
 
@@ -42,7 +42,7 @@ async def get_cluster(call: Call) -> Cluster:
     )
 
 
-def _place(cluster: Place, broker_id: int) -> Place:
+def _place(cluster: ResourceUrl, broker_id: int) -> ResourceUrl:
     return cluster.under("brokers", "broker", broker_id)
 
 

@@ -24,7 +24,7 @@ from penstock.protocol.messages.incremental_alter_configs import (
 from penstock.rest.v3.bodies import ConfigChange, ConfigChanges, ConfigValue
 from penstock.rest.v3.calls import Call, check, not_found
 from penstock.rest.v3.handlers.clusters import ask_cluster, find_broker
-from penstock.rest.v3.places import Place
+from penstock.rest.v3.resource_urls import ResourceUrl
 from penstock.rest.v3.shapes import (
     BrokerConfig,
     BrokerConfigList,
@@ -121,7 +121,7 @@ def _synonyms(row: DescribeConfigsResourceResult) -> list[ConfigSynonym]:
 
 
 def _one(call: Call) -> list[ConfigChange]:
-    """The change that a PUT asks for."""
+    """The change of a PUT."""
     return [ConfigChange(call.path["name"], call.read(ConfigValue).value, "SET")]
 
 
@@ -131,7 +131,7 @@ def _reset(call: Call) -> list[ConfigChange]:
 
 # ------------------------------------------------------------------------------------------------ of the cluster
 
-# Whether a setting exists is not checked before it is changed here: a broker lists those alone that were set.
+# The handlers do not check here whether a setting exists before its change: a broker lists only settings that were set.
 _ALL_BROKERS = ""
 
 
@@ -241,7 +241,7 @@ async def alter_broker_configs(call: Call) -> None:
 
 
 def _topic_config(call: Call, topic: str, row: DescribeConfigsResourceResult) -> TopicConfig:
-    place: Place = call.cluster.under("topics", "topic", topic)
+    place: ResourceUrl = call.cluster.under("topics", "topic", topic)
     return TopicConfig(
         metadata=place.under("configs", "config", row.name).metadata,
         cluster_id=call.cluster_id,

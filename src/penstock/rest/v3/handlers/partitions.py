@@ -1,11 +1,11 @@
-"""Partitions of topics: their replicas, offsets, and moves that are under way."""
+"""Partitions of topics: their replicas, offsets, and reassignments in progress."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from penstock.client.fetching import EARLIEST, LATEST, offset_of
 from penstock.client.move_requests import Moving, read_moves
+from penstock.client.partition_fetch import EARLIEST, LATEST, offset_of
 from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -13,7 +13,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
 from penstock.protocol.messages.metadata import MetadataResponsePartition
 from penstock.rest.errors import PARTITION_NOT_FOUND, RestError
 from penstock.rest.v3.calls import Call, not_found
-from penstock.rest.v3.places import Place
+from penstock.rest.v3.resource_urls import ResourceUrl
 from penstock.rest.v3.shapes import (
     ListMetadata,
     Partition,
@@ -28,7 +28,7 @@ from penstock.rest.v3.shapes import (
 _BOTH = "earliest_and_latest"
 
 
-def _place(call: Call, topic: str, index: int) -> Place:
+def _place(call: Call, topic: str, index: int) -> ResourceUrl:
     return call.cluster.under("topics", "topic", topic).under("partitions", "partition", index)
 
 

@@ -1,4 +1,4 @@
-"""Topics: listed, made, described, given more partitions, deleted."""
+"""Topics: listed, created, described, extended by partitions, deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.rest.v3.calls import Call, Done, check
 from penstock.rest.v3.shapes import Topic, TopicList
 from penstock.security.acls.types import Operation
 
-# What a broker is given for a change of topics, as Java's administration client gives it.
+# The timeout in a change of topics, as Java's administration client sends it.
 _TIMEOUT_MS = 30_000
 _DEFAULT = -1  # the broker's own number of partitions or replicas
 
@@ -70,7 +70,7 @@ async def get_topic(call: Call) -> Topic:
 
 
 def _operations(bits: int) -> list[str]:
-    """A bit for each operation. The lowest number is what brokers send that were not asked."""
+    """A bit for each operation. Brokers send the lowest number where a request did not ask."""
     return [] if bits < 0 else [each.name for each in Operation if each and bits & (1 << each)]
 
 
@@ -105,7 +105,7 @@ def _creatable(body: NewTopic) -> CreatableTopic:
 
 
 def _created(call: Call, body: NewTopic, made: CreatableTopicResult) -> Topic:
-    """A broker before version 5 of CreateTopics does not tell the numbers."""
+    """A broker before version 5 of CreateTopics does not return the numbers."""
     assignments = body.replicas_assignments or {}
     factor = len(next(iter(assignments.values()), ())) or body.replication_factor or 0
     count = len(assignments) or body.partitions_count or 0
@@ -125,7 +125,7 @@ async def add_partitions(call: Call) -> Topic:
     answer: CreatePartitionsResponse = await call.brokers.ask_controller(request, retry=True)
     check(answer.results[0].error_code, answer.results[0].error_message)
     topic = _described(call, call.path["topic_name"], await call.one_topic())
-    topic.partitions_count = max(count, topic.partitions_count)  # a broker may not know of the new ones yet
+    topic.partitions_count = max(count, topic.partitions_count)  # a broker may not know the new partitions yet
     return topic
 
 

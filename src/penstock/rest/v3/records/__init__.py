@@ -1,1 +1,1 @@
-"""From JSON documents to records in topics, one at a time, in small batches, or as a stream."""
+"""Converts JSON documents to records and writes them one at a time, in small batches, or as a stream."""

@@ -2,11 +2,11 @@
 
 Rules:
 - Objects follow each other directly, or with white space between (a newline after each, mostly).
-- An object ends where its braces are balanced; braces in strings do not count. Nothing else is looked at: whoever
-  decodes the object finds what is wrong in it.
-- Each byte is looked at twice at most, also when an object comes in a thousand chunks.
+- An object ends where its braces are balanced; braces in strings do not count. The cutter checks nothing else: the
+  decoder of the object finds its errors.
+- Each byte is read twice at most, also when an object comes in a thousand chunks.
 - An object of more than `most_bytes` is refused when its bytes are that many, not when it ends.
-- What follows something that cannot be cut is not cut: nobody knows where the next object would begin.
+- Bytes behind an error are not cut: the start of the next object is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ _INSIDE = re.compile(rb'["\\]')
 
 
 class CutError(ValueError):
-    """The stream cannot be cut any further. `is_too_large` tells an object beyond the limit from what is no object."""
+    """The stream cannot be cut any further. `is_too_large` distinguishes an object beyond the limit from bytes that are
+    no object.
+    """
 
     def __init__(self, text: str, *, is_too_large: bool = False) -> None:
         super().__init__(text)
@@ -42,7 +44,7 @@ class Documents:
 
     @property
     def begun_size(self) -> int:
-        """Bytes that are kept of an object that has not ended."""
+        """The kept bytes of an object that has not ended."""
         return self._begun_size
 
     def cut(self, chunk: bytes) -> Iterator[bytes]:
@@ -81,7 +83,7 @@ class Documents:
             raise CutError("the last JSON object does not end")
 
     def _scan(self, chunk: bytes, position: int) -> int | None:
-        """Where the object ends, or None: it goes on in the next chunk.
+        """The end of the object, or None: it goes on in the next chunk.
 
         Costs 4 us for an object of 100 bytes with ten strings. A search for each quote took 10. The records of a stream
         cost some 15 us each beside it, without the broker.

@@ -12,27 +12,28 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
 from penstock.http.limits import HttpLimits
-from penstock.rest.answers import JSON, answer
+from penstock.http.operations import JSON
+from penstock.rest.answers import answer
 from penstock.rest.errors import INVALID_PAYLOAD, PRODUCE_BATCH, TOO_LARGE, RestError
-from penstock.rest.producing import Written
-from penstock.rest.turns import Turns
+from penstock.rest.fair_yield import FairYield
+from penstock.rest.record_producer import Written
+from penstock.rest.v3.api_context import ApiContext
 from penstock.rest.v3.bodies import Batch, BatchEntry
 from penstock.rest.v3.calls import read_body
 from penstock.rest.v3.records.documents import CutError, Documents
 from penstock.rest.v3.records.entries import Entry, show_time
+from penstock.rest.v3.records.record_writer import SLICE, Made, Target, WriteStep
 from penstock.rest.v3.records.streaming import RecordStream, StreamLimits, encode_answers, make_room
-from penstock.rest.v3.records.writing import SLICE, Made, Step, Target
-from penstock.rest.v3.scene import Scene
 from penstock.rest.v3.shapes import BatchAnswer, BatchFailure, BatchSuccess
 
-# A body that is announced with at most so many bytes is read whole: its answers come at once, and the connection stays.
+# A body with at most this declared size is read whole: its answers come at once, and the connection stays.
 _WHOLE = 64 * 1024
 _WHOLE_S = HttpLimits().body_s
 _ID = re.compile(r"[0-9A-Za-z_-]{1,80}")
 
 
-def _failure(step: Step, documents: Documents) -> RestError | None:
-    """What is wrong behind the records of a step, also where it is that nothing follows."""
+def _failure(step: WriteStep, documents: Documents) -> RestError | None:
+    """The error behind the records of a step, also where it is that nothing follows."""
     if step.failure is not None or not step.is_last:
         return step.failure
     try:
@@ -42,27 +43,27 @@ def _failure(step: Step, documents: Documents) -> RestError | None:
     return None
 
 
-async def _target(scene: Scene, request: Request, turns: Turns) -> Target:
-    """Raises RestError where the cluster is another one, or the body is announced as something else than JSON."""
+async def _target(context: ApiContext, request: Request, fair_yield: FairYield) -> Target:
+    """Raises RestError where the cluster is another, or the body is not declared as JSON."""
     media_type = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if media_type != JSON:
         raise RestError(415, "HTTP 415 Unsupported Media Type")
-    brokers, cluster_id = await scene.enter(request)
+    brokers, cluster_id = await context.enter(request)
     return Target(
         cluster_id,
         request.path_params["topic_name"],
-        scene.caller_of(request),
+        context.caller_of(request),
         brokers.producer,
-        scene.proxy.payloads,
-        scene.proxy.right_of(brokers, request.path_params["topic_name"]),
-        scene.rates,
-        scene.clock,
-        turns,
+        context.proxy.payloads,
+        context.proxy.right_of(brokers, request.path_params["topic_name"]),
+        context.rates,
+        context.clock,
+        fair_yield,
     )
 
 
 async def _read_whole(request: Request) -> bytes:
-    """In the time that bodies of other endpoints have. Raises RestError."""
+    """With the time limit for bodies of other endpoints. Raises RestError."""
     try:
         async with asyncio.timeout(_WHOLE_S):
             return await request.body()
@@ -71,7 +72,7 @@ async def _read_whole(request: Request) -> bytes:
 
 
 async def _ask_for(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Asks for the body before the answer begins: a client that waits for `100 Continue` is told so by that alone."""
+    """Requests the body before the answer begins: only that sends `100 Continue` to a client that waits for it."""
 
     async def read_first() -> bytes:
         return await anext(chunks, b"")
@@ -92,9 +93,9 @@ async def _ask_for(chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
 
 
 class Records:
-    def __init__(self, scene: Scene) -> None:
-        settings = scene.proxy.settings
-        self._scene = scene
+    def __init__(self, context: ApiContext) -> None:
+        settings = context.proxy.settings
+        self._context = context
         self._limits = StreamLimits(
             settings.number("penstock.rest.max.body.bytes"),
             settings.number("streaming.connection.max.duration.ms"),
@@ -102,16 +103,16 @@ class Records:
         )
         self._most_entries = settings.number("api.v3.produce.batch.maximum.entries")
         self._most_encoded = settings.number("penstock.rest.max.encoded.bytes")
-        self._turns = Turns()
+        self._fair_yield = FairYield()
         self._running: set[asyncio.Task[bytes]] = set()
 
     async def produce(self, request: Request) -> Response:
-        """One record, or a stream of them. The status is 200 also where a record is refused: each has its own code."""
-        target = await _target(self._scene, request, self._turns)
+        """One record, or a stream of them. The status is 200 even where a record is refused: each has its own code."""
+        target = await _target(self._context, request, self._fair_yield)
         length = request.headers.get("content-length", "")
         if length.isdigit() and int(length) <= _WHOLE:
             return await self._produce_whole(target, await _read_whole(request))
-        stream = RecordStream(target, self._scene.proxy.under_way, self._limits, self._running)
+        stream = RecordStream(target, self._context.proxy.inflight_bytes, self._limits, self._running)
         chunks = request.stream()
         if request.headers.get("expect", "").lower() == "100-continue":
             chunks = await _ask_for(chunks)
@@ -122,42 +123,42 @@ class Records:
             raise RestError(INVALID_PAYLOAD, "Payload error. Request body is empty. Data is required.")
         documents = Documents(self._limits.most_bytes)
         cut = documents.cut(body)
-        under_way, size = self._scene.proxy.under_way, len(body)
+        inflight_bytes, size = self._context.proxy.inflight_bytes, len(body)
         told: list[bytes] = []
         is_last = False
-        await under_way.begin(size)
+        await inflight_bytes.begin(size)
         try:
             while not is_last:
                 step = await target.read_step(cut)
                 is_last = step.is_last
-                size, made = make_room(under_way, size, step)
+                size, made = make_room(inflight_bytes, size, step)
                 failure = _failure(step, documents)
                 if failure is not None:
                     made.append(failure)
                 told.append(await encode_answers(target, made, await target.write(made)))
         finally:
-            under_way.end(size)
+            inflight_bytes.end(size)
         return Response(b"".join(told), media_type=JSON)
 
     # -------------------------------------------------------------------------------------------- small batches
 
     async def produce_batch(self, request: Request) -> Response:
-        """Up to ten records; 207 with those that were written, and those that were not."""
-        target = await _target(self._scene, request, self._turns)
-        body = await self._scene.proxy.under_way.read_body(request)
+        """Up to ten records; 207 with the written records and the failed records."""
+        target = await _target(self._context, request, self._fair_yield)
+        body = await self._context.proxy.inflight_bytes.read_body(request)
         if not body.strip():
             raise RestError(PRODUCE_BATCH, "Request body is empty. Data is required.")
         entries = read_body(body, Batch).entries
         ids = self._check_ids(entries)
         size = len(body) // len(entries)
-        under_way, held = self._scene.proxy.under_way, len(body)
-        await under_way.begin(held)
+        inflight_bytes, held = self._context.proxy.inflight_bytes, len(body)
+        await inflight_bytes.begin(held)
         try:
             step = await self._make(target, entries, size)
-            held, made = make_room(under_way, held, step)
+            held, made = make_room(inflight_bytes, held, step)
             outcomes = await target.write(made)
         finally:
-            under_way.end(held)
+            inflight_bytes.end(held)
         told = BatchAnswer([], [])
         for entry_id, each, outcome in zip(ids, made, outcomes, strict=True):
             if isinstance(each, Entry) and isinstance(outcome, Written):
@@ -167,13 +168,13 @@ class Records:
                 told.failures.append(BatchFailure(entry_id, outcome.code, outcome.message))
         return answer(told, 207)
 
-    async def _make(self, target: Target, entries: list[BatchEntry], size: int) -> Step:
-        """As many as may be encoded at a time; `size` is that of the JSON of one."""
+    async def _make(self, target: Target, entries: list[BatchEntry], size: int) -> WriteStep:
+        """As many as may be encoded at a time; `size` is the size of one record's JSON."""
         made: list[Made] = []
         encoded = 0
         for index, entry in enumerate(entries):
             if index and index % SLICE == 0:
-                await target.turns.take()
+                await target.fair_yield.take()
             if encoded > self._most_encoded:
                 words = f"the records before take more than {self._most_encoded} bytes once they are encoded"
                 made.append(RestError(TOO_LARGE, words))
@@ -181,7 +182,7 @@ class Records:
             each = await target.make(entry, size)
             encoded += each.size if isinstance(each, Entry) else 0
             made.append(each)
-        return Step(made, encoded)
+        return WriteStep(made, encoded)
 
     def _check_ids(self, entries: list[BatchEntry]) -> list[str]:
         """Raises RestError 42208."""

@@ -1,4 +1,4 @@
-"""From the body of one record to the record: payloads by their formats, headers, a partition, a time."""
+"""Makes a record from its body: payloads by their formats, headers, a partition, a time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from msgspec import UNSET, Raw, UnsetType
 
-from penstock.client.producing import NewRecord
+from penstock.client.batch_producer import NewRecord
 from penstock.rest.errors import INVALID_PAYLOAD, JSON_CONVERSION, PARTITION_NOT_FOUND, RestError
-from penstock.rest.formats.formats import MOST_BYTES, Format, SchemaChoice, Writer, WriteRight
+from penstock.rest.formats.formats import MOST_BYTES, Format, PayloadWriter, SchemaChoice, WriteRight
 from penstock.rest.formats.payloads import Payloads
 from penstock.rest.formats.plain import PLAIN_WRITERS
-from penstock.rest.producing import Outgoing, Written
+from penstock.rest.number_texts import number_of
+from penstock.rest.record_producer import Outgoing, Written
 from penstock.rest.v3.bodies import NewData, NewRecordBody
 from penstock.rest.v3.shapes import ProducedData
 
@@ -21,7 +22,7 @@ _FORMATS = {each.name: each for each in Format}
 
 
 class Entry(NamedTuple):
-    """A record that is ready to be written, and what its answer says of its key and value."""
+    """A record that is ready to be written, with the answer's data on its key and value."""
 
     outgoing: Outgoing
     key: ProducedData | UnsetType
@@ -35,19 +36,24 @@ class Entry(NamedTuple):
 
 
 async def make_entry(body: NewRecordBody, topic: str, payloads: Payloads, right: WriteRight, now_ms: int) -> Entry:
-    """Raises RestError for what does not fit."""
-    partition = body.partition_id
+    """Raises RestError for values that do not fit."""
+    partition = number_of(body.partition_id)
     if partition is not None and partition < 0:
         raise RestError(PARTITION_NOT_FOUND, "Partition not found.")
-    key, told_key = await _payload(body.key, topic, payloads, right, is_key=True)
-    value, told_value = await _payload(body.value, topic, payloads, right, is_key=False)
+    # A new text is registered once both the key and the value fit: they are encoded twice then.
+    for is_draft in (True, False):
+        key = await _payload(body.key, topic, payloads, right, is_key=True, is_draft=is_draft)
+        value = await _payload(body.value, topic, payloads, right, is_key=False, is_draft=is_draft)
+        if not key.is_draft and not value.is_draft:
+            break
     headers = tuple((each.name, each.value) for each in body.headers or ())
     timestamp_ms = now_ms if body.timestamp is None else _milliseconds(body.timestamp)
-    return Entry(Outgoing(NewRecord(key, value, headers, timestamp_ms), partition), told_key, told_value)
+    record = NewRecord(key.data, value.data, headers, timestamp_ms)
+    return Entry(Outgoing(record, partition), key.told, value.told)
 
 
 def _milliseconds(time: datetime.datetime) -> int:
-    """Without a zone it is UTC."""
+    """Without a zone the time is UTC."""
     if time.tzinfo is None:
         time = time.replace(tzinfo=datetime.UTC)
     found = (time - _EPOCH) // datetime.timedelta(milliseconds=1)
@@ -56,25 +62,32 @@ def _milliseconds(time: datetime.datetime) -> int:
     return found
 
 
+class _Payload(NamedTuple):
+    data: bytes | None = None
+    told: ProducedData | UnsetType = UNSET
+    is_draft: bool = False
+
+
 async def _payload(
-    data: NewData | None, topic: str, payloads: Payloads, right: WriteRight, *, is_key: bool
-) -> tuple[bytes | None, ProducedData | UnsetType]:
+    data: NewData | None, topic: str, payloads: Payloads, right: WriteRight, *, is_key: bool, is_draft: bool
+) -> _Payload:
     if data is None:
-        return None, UNSET
+        return _Payload()
     form = None if data.type is None else _FORMATS[data.type]
     plain = None if form is None else PLAIN_WRITERS.get(form)
     if plain is not None and form is not None:
         payload = _write(plain, data.data)
-        return payload, ProducedData(form.name, len(payload or b""))
-    writer = await payloads.schema_writer(form, topic, is_key=is_key, right=right, choice=_choice(data))
+        return _Payload(payload, ProducedData(form.name, len(payload or b"")))
+    choice = _choice(data)._replace(is_draft=is_draft)
+    writer = await payloads.schema_writer(form, topic, is_key=is_key, right=right, choice=choice)
     text = data.data
     payload = await payloads.write_all(writer.form, lambda most: _write(writer, text, most), len(bytes(text)))
     used = writer.schema
     told = ProducedData(writer.form.name, len(payload or b""), used.subject, used.schema_id, used.version)
-    return payload, told
+    return _Payload(payload, told, writer.is_draft)
 
 
-def _write(writer: Writer, data: Raw, most_bytes: int = MOST_BYTES) -> bytes | None:
+def _write(writer: PayloadWriter, data: Raw, most_bytes: int = MOST_BYTES) -> bytes | None:
     """Data that does not fit has codes of its own in v2, and 400 in v3."""
     try:
         return writer.write(bytes(data), most_bytes)
@@ -91,9 +104,9 @@ def _choice(data: NewData) -> SchemaChoice:
     if data.schema is not None and data.type is None:
         raise RestError(400, "Bad Request: schema needs type")
     return SchemaChoice(
-        schema_id=data.schema_id,
+        schema_id=number_of(data.schema_id),
         text=data.schema,
-        version=data.schema_version,
+        version=number_of(data.schema_version),
         subject=data.subject,
         strategy=data.subject_name_strategy,
         may_be_latest=True,
@@ -101,7 +114,7 @@ def _choice(data: NewData) -> SchemaChoice:
 
 
 def show_time(entry: Entry, written: Written) -> str:
-    """The time that the record has: the broker's for topics with LogAppendTime, its own otherwise."""
+    """The time of the record: the broker's for topics with LogAppendTime, its own otherwise."""
     milliseconds = written.timestamp_ms
     if milliseconds < 0:
         milliseconds = entry.outgoing.record.timestamp_ms or 0

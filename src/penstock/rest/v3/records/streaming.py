@@ -3,12 +3,12 @@
 Rules:
 - Objects come concatenated or line by line; an answer goes out for each, in their order, as soon as it is known. The
   status is 200, whatever becomes of the records: each answer has its own code.
-- What is complete of a chunk becomes a step: one batch for each partition. A few steps are on their way at a time.
-  Where records become large when they are encoded, a step has fewer of them.
-  Where the client does not read its answers, no step is added, so nothing more is read from the client.
-- What cannot be read as JSON has one answer, and ends the stream: nobody knows where the next record would begin.
-- A stream ends after its longest time, and when nothing has come for a while. A client that goes away ends it, too;
-  records that are on their way to a broker then arrive, and nobody is told.
+- The complete objects of a chunk become a step: one batch for each partition. A few steps are in flight at a time.
+  Where the encoding makes records large, a step has fewer of them. Where the client does not read its answers, no step
+  is added, so nothing more is read from the client.
+- Invalid JSON gets one answer, and ends the stream: the start of the next record is unknown.
+- A stream ends after its longest time, and after a while without data. A client that goes away ends it, too; records in
+  flight to a broker then arrive, and no answer reports that.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from starlette.requests import ClientDisconnect
 from penstock.protocol.errors import ApiError
 from penstock.rest.answers import encode_json
 from penstock.rest.errors import RestError
-from penstock.rest.producing import Outcome
-from penstock.rest.under_way import BytesUnderWay
+from penstock.rest.inflight_bytes import InflightBytes
+from penstock.rest.record_producer import Outcome
 from penstock.rest.v3.records.documents import CutError, Documents
-from penstock.rest.v3.records.writing import SLICE, Made, Step, Target
+from penstock.rest.v3.records.record_writer import SLICE, Made, Target, WriteStep
 from penstock.rest.v3.shapes import Produced
 
-# Steps that are on their way: a producer has at most five batches for a partition under way.
+# The number of steps in flight: a producer has at most five batches for a partition in flight.
 _MOST_STEPS = 5
 
 
@@ -43,33 +43,33 @@ async def encode_answers(target: Target, made: Sequence[Made], outcomes: Sequenc
     told = bytearray()
     for index, (each, outcome) in enumerate(zip(made, outcomes, strict=True)):
         if index and index % SLICE == 0:
-            await target.turns.take()
+            await target.fair_yield.take()
         told += encode_json(target.describe(each, outcome)) + b"\n"
     return bytes(told)
 
 
-def make_room(under_way: BytesUnderWay, size: int, step: Step) -> tuple[int, list[Made]]:
-    """What `under_way.end` is told, and the records. Where there is no room for what they have become they are
+def make_room(inflight_bytes: InflightBytes, size: int, step: WriteStep) -> tuple[int, list[Made]]:
+    """The size for `inflight_bytes.end`, and the records. Where there is no room for their encoded size they are
     refused.
     """
     try:
-        return under_way.grow(size, step.size), step.made
+        return inflight_bytes.grow(size, step.size), step.made
     except RestError as error:
         return size, [each if isinstance(each, RestError) else error for each in step.made]
 
 
 class RecordStream:
-    """`running` keeps the steps alive whose stream has ended."""
+    """`running` keeps steps alive whose stream has ended."""
 
     def __init__(
         self,
         target: Target,
-        under_way: BytesUnderWay,
+        inflight_bytes: InflightBytes,
         limits: StreamLimits,
         running: set[asyncio.Task[bytes]],
     ) -> None:
         self._target = target
-        self._under_way = under_way
+        self._inflight_bytes = inflight_bytes
         self._limits = limits
         self._running = running
         self._documents = Documents(limits.most_bytes)
@@ -78,13 +78,13 @@ class RecordStream:
         self._held = 0
 
     async def answers(self, chunks: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-        """What goes out, until the stream ends."""
+        """The outgoing answers, until the stream ends."""
         reading = asyncio.create_task(self._read(chunks), name="records that stream in")
         try:
             while (step := await self._steps.get()) is not None:
                 yield step if isinstance(step, bytes) else await asyncio.shield(step)
                 self._free.release()
-            await reading  # a mistake of ours is raised here
+            await reading  # raises our own mistakes here
         finally:
             reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -92,7 +92,7 @@ class RecordStream:
             await chunks.aclose()
 
     async def _read(self, chunks: AsyncIterator[bytes]) -> None:
-        """Every way in which the stream ends but the client's own leaves its last words with the answers."""
+        """Every end of the stream but the client's own puts a last error among the answers."""
         try:
             await self._read_all(chunks)
         except CutError as error:
@@ -102,7 +102,7 @@ class RecordStream:
         except ClientDisconnect:
             pass
         finally:
-            self._under_way.count_reading(-self._held)
+            self._inflight_bytes.count_reading(-self._held)
             self._steps.put_nowait(None)
 
     async def _read_all(self, chunks: AsyncIterator[bytes]) -> None:
@@ -123,39 +123,39 @@ class RecordStream:
             await self._take(chunk)
 
     async def _take(self, chunk: bytes) -> None:
-        """Puts what is complete on its way, in order. Raises RestError behind it."""
+        """Starts the complete objects, in order. Raises RestError behind them."""
         size = self._documents.begun_size + len(chunk)
         documents = self._documents.cut(chunk)
         while not await self._take_step(documents, size):
             pass
         grown = self._documents.begun_size - self._held
-        self._under_way.count_reading(grown)
+        self._inflight_bytes.count_reading(grown)
         self._held += grown
 
     async def _take_step(self, documents: Iterator[bytes], size: int) -> bool:
-        """Whether it was the last one. Waits until there is room for it: among the steps of this stream, and among
+        """Whether it was the last step. Waits until there is room for it: among the steps of this stream, and among
         those of all callers. Records are encoded when there is room for their JSON.
         """
         await self._free.acquire()
-        await self._under_way.begin(size)
+        await self._inflight_bytes.begin(size)
         try:
             step = await self._target.read_step(documents)
             if step.made:
-                with contextlib.suppress(RestError, ApiError, OSError):  # the step says so
+                with contextlib.suppress(RestError, ApiError, OSError):  # the step reports it
                     # So that no step overtakes another one.
                     await self._target.producer.count_partitions(self._target.topic)
-                size, made = make_room(self._under_way, size, step)
+                size, made = make_room(self._inflight_bytes, size, step)
         except BaseException:
-            self._under_way.end(size)
+            self._inflight_bytes.end(size)
             raise
         if step.made:
             writing = asyncio.create_task(self._write(made, size), name="records of a stream")
             self._running.add(writing)
             writing.add_done_callback(self._running.discard)
             self._steps.put_nowait(writing)
-            await asyncio.sleep(0)  # so that the batches of this step are in line before those of the next one
+            await asyncio.sleep(0)  # so that the batches of this step are in line before those of the next
         else:
-            self._under_way.end(size)
+            self._inflight_bytes.end(size)
             self._free.release()
         if step.failure is not None:
             raise step.failure
@@ -165,7 +165,7 @@ class RecordStream:
         try:
             outcomes = await self._target.write(made)
         finally:
-            self._under_way.end(size)
+            self._inflight_bytes.end(size)
         return await encode_answers(self._target, made, outcomes)
 
     def _refuse(self, error: RestError) -> None:

@@ -1,1 +1,1 @@
-"""Avro payloads to columns: all rows take the same step at the same time."""
+"""Decodes Avro payloads to columns: all rows take the same step at the same time."""

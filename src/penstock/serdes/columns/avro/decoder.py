@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from penstock.schemas.avro.schema import AvroSchema
 from penstock.serdes.avro.codec import AvroCodec
-from penstock.serdes.columns.avro.lanes import Lanes
-from penstock.serdes.columns.avro.making import column_of
-from penstock.serdes.columns.avro.nested import RecordColumn
-from penstock.serdes.columns.avro.projecting import MOST_COPIED_BYTES, Resolution, copied_bytes
-from penstock.serdes.columns.avro.resolving import resolved
+from penstock.serdes.columns.avro.column_types import column_of
+from penstock.serdes.columns.avro.nested_columns import RecordColumn
+from penstock.serdes.columns.avro.projection import MOST_COPIED_BYTES, Resolution, copied_bytes
+from penstock.serdes.columns.avro.resolution import resolved
+from penstock.serdes.columns.avro.row_cursors import RowCursors
 from penstock.serdes.columns.decoding import DecodedRows
 from penstock.serdes.columns.payloads import Numbers, Payloads
 from penstock.serdes.errors import PayloadError, TooManyRowsError
@@ -66,10 +66,10 @@ class AvroColumns:
     def _decode(self, payloads: Payloads) -> DecodedRows:
         if self._reader is not None and self._resolution is None:
             return self._read_singly(payloads, pa.nulls(len(payloads), self.type), np.arange(len(payloads)))
-        lanes = Lanes.of(payloads)
-        values = self._column.read(lanes)
+        cursors = RowCursors.of(payloads)
+        values = self._column.read(cursors)
         if self._is_whole:
-            lanes.fail(lanes.position != lanes.end)
+            cursors.fail(cursors.position != cursors.end)
         if self._resolution is not None:
             try:
                 values = self._resolution.apply(values)
@@ -77,7 +77,7 @@ class AvroColumns:
                 if len(payloads) > 1:
                     raise
                 return DecodedRows(pa.nulls(1, self.type), {0: str(error)})
-        failed = np.flatnonzero(lanes.failed)
+        failed = np.flatnonzero(cursors.failed)
         if not len(failed):
             return DecodedRows(values)
         return self._read_singly(payloads, values, failed)

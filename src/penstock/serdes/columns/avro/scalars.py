@@ -1,6 +1,6 @@
 """Columns of single values, and of logical types that stand on them.
 
-A column says its Arrow type, reads from all lanes at once (`read`), and makes of one value, as `serdes.avro.reading`
+A column says its Arrow type, reads from all lanes at once (`read`), and makes of one value, as `serdes.avro.to_json`
 has it, what Arrow takes for the type (`of`). Both ways give the same values. `skip` goes behind values that nobody
 wants, and looks at nothing but their sizes.
 """
@@ -16,7 +16,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from penstock.serdes.columns.avro.lanes import Lanes, words_at
+from penstock.serdes.columns.avro.row_cursors import RowCursors, words_at
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
@@ -34,11 +34,11 @@ class Column(Protocol):
         """How many bytes each value takes, where that is known."""
         ...
 
-    def read(self, lanes: Lanes) -> pa.Array:
+    def read(self, cursors: RowCursors) -> pa.Array:
         """As many values as there are lanes; those of failed lanes mean nothing."""
         ...
 
-    def skip(self, lanes: Lanes) -> None: ...
+    def skip(self, cursors: RowCursors) -> None: ...
 
     def of(self, value: Any) -> Any:
         """Raises PayloadError."""
@@ -49,10 +49,10 @@ class NullColumn:
     type = pa.null()
     width = 0
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        return pa.nulls(len(lanes))
+    def read(self, cursors: RowCursors) -> pa.Array:
+        return pa.nulls(len(cursors))
 
-    def skip(self, lanes: Lanes) -> None:
+    def skip(self, cursors: RowCursors) -> None:
         pass
 
     def of(self, value: Any) -> Any:
@@ -63,13 +63,13 @@ class BooleanColumn:
     type = pa.bool_()
     width = 1
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        byte = lanes.data[lanes.fixed(1)]
-        lanes.fail_if(byte > 1, byte)
+    def read(self, cursors: RowCursors) -> pa.Array:
+        byte = cursors.data[cursors.fixed(1)]
+        cursors.fail_if(byte > 1, byte)
         return pa.array(byte.astype(bool))
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip(1)
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip(1)
 
     def of(self, value: Any) -> Any:
         return value
@@ -86,15 +86,15 @@ class WholeColumn:
         self._lowest, self._highest = (0, limit - 1) if limit else (-(1 << bits - 1), (1 << bits - 1) - 1)
         self._is_checked = bits == 32 or limit is not None
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        value = lanes.longs()
+    def read(self, cursors: RowCursors) -> pa.Array:
+        value = cursors.longs()
         if self._is_checked:
-            lanes.fail_if((value < self._lowest) | (value > self._highest), value)
+            cursors.fail_if((value < self._lowest) | (value > self._highest), value)
         found = pa.array(value.astype(self._number))
         return found if found.type == self.type else found.view(self.type)
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip_longs()
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip_longs()
 
     def of(self, value: Any) -> Any:
         if not self._lowest <= value <= self._highest:
@@ -107,25 +107,25 @@ class FloatColumn:
         self.type = pa.float32() if size == 4 else pa.float64()
         self.width = size
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        return pa.array(words_at(lanes.data, lanes.fixed(self.width), f"<f{self.width}"))
+    def read(self, cursors: RowCursors) -> pa.Array:
+        return pa.array(words_at(cursors.data, cursors.fixed(self.width), f"<f{self.width}"))
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip(self.width)
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip(self.width)
 
     def of(self, value: Any) -> Any:
         return float(value)
 
 
-def _spans(lanes: Lanes, size: int | None) -> tuple[Numbers, Numbers | int]:
-    return lanes.spans() if size is None else (lanes.fixed(size), size)
+def _spans(cursors: RowCursors, size: int | None) -> tuple[Numbers, Numbers | int]:
+    return cursors.spans() if size is None else (cursors.fixed(size), size)
 
 
-def _skip(lanes: Lanes, size: int | None) -> None:
+def _skip(cursors: RowCursors, size: int | None) -> None:
     if size is None:
-        lanes.skip_spans()
+        cursors.skip_spans()
     else:
-        lanes.skip(size)
+        cursors.skip(size)
 
 
 class BytesColumn:
@@ -136,11 +136,11 @@ class BytesColumn:
     def __init__(self, size: int | None = None) -> None:
         self.width = size
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        return lanes.cut(*_spans(lanes, self.width))
+    def read(self, cursors: RowCursors) -> pa.Array:
+        return cursors.cut(*_spans(cursors, self.width))
 
-    def skip(self, lanes: Lanes) -> None:
-        _skip(lanes, self.width)
+    def skip(self, cursors: RowCursors) -> None:
+        _skip(cursors, self.width)
 
     def of(self, value: Any) -> Any:
         return value.encode("latin-1")
@@ -150,11 +150,11 @@ class TextColumn:
     type = pa.string()
     width = None
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        return lanes.texts(*lanes.spans())
+    def read(self, cursors: RowCursors) -> pa.Array:
+        return cursors.texts(*cursors.spans())
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip_spans()
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip_spans()
 
     def of(self, value: Any) -> Any:
         return value
@@ -168,13 +168,13 @@ class EnumColumn:
         self._symbols = pa.array(symbols or [""], pa.string())
         self._count = len(symbols)
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        index = lanes.longs()
-        lanes.fail_if((index < 0) | (index >= self._count), index)
+    def read(self, cursors: RowCursors) -> pa.Array:
+        index = cursors.longs()
+        cursors.fail_if((index < 0) | (index >= self._count), index)
         return self._symbols.take(pa.array(index))
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip_longs()
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip_longs()
 
     def of(self, value: Any) -> Any:
         return value
@@ -188,16 +188,16 @@ class UuidColumn:
     _HEX = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), dtype=np.uint8).reshape(256, 2)
     _DASHES = (8, 13, 18, 23)
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        count = len(lanes)
-        digits = self._HEX[lanes.matrix(lanes.fixed(16), 16)].reshape(count, 32)
+    def read(self, cursors: RowCursors) -> pa.Array:
+        count = len(cursors)
+        digits = self._HEX[cursors.matrix(cursors.fixed(16), 16)].reshape(count, 32)
         text = np.full((count, 36), ord("-"), dtype=np.uint8)
         text[:, [each for each in range(36) if each not in self._DASHES]] = digits
         offsets = np.arange(0, 36 * (count + 1), 36, dtype=np.int32)
         return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.skip(16)
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.skip(16)
 
     def of(self, value: Any) -> Any:
         return str(UUID(bytes=value.encode("latin-1")))
@@ -212,33 +212,33 @@ class DecimalColumn:
         self.width = size
         self._beyond = 10**precision
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        starts, sizes = _spans(lanes, self.width)
+    def read(self, cursors: RowCursors) -> pa.Array:
+        starts, sizes = _spans(cursors, self.width)
         # Longer ones may still be small numbers: the other reader takes them. So it does all that are near the bound.
-        is_long = np.broadcast_to(np.asarray(sizes) > 16, len(lanes)).copy()
-        width = np.where(is_long | lanes.failed, 0, sizes)
-        lanes.fail_if(is_long)
-        raw = self._extended(lanes, starts, width)
+        is_long = np.broadcast_to(np.asarray(sizes) > 16, len(cursors)).copy()
+        width = np.where(is_long | cursors.failed, 0, sizes)
+        cursors.fail_if(is_long)
+        raw = self._extended(cursors, starts, width)
         low = raw[:, :8].copy().view("<u8").reshape(-1).astype(np.float64)
         high = raw[:, 8:].copy().view("<i8").reshape(-1).astype(np.float64)
         is_near = np.abs(high * 2.0**64 + low) >= self._beyond * (1 - 1e-9)
         if is_near.any():
             raw[is_near] = 0
-            lanes.fail(is_near)
-        return pa.Array.from_buffers(self.type, len(lanes), [None, pa.py_buffer(raw)])
+            cursors.fail(is_near)
+        return pa.Array.from_buffers(self.type, len(cursors), [None, pa.py_buffer(raw)])
 
-    def _extended(self, lanes: Lanes, starts: Numbers, width: Numbers) -> Numbers:
+    def _extended(self, cursors: RowCursors, starts: Numbers, width: Numbers) -> Numbers:
         """16 bytes a row, the lowest first, filled up with the sign."""
         column = np.arange(16)
         places = starts[:, None] + width[:, None] - 1 - column
         is_inside = column < width[:, None]
-        raw = lanes.data[np.where(is_inside, places, lanes.zeros)]
-        top = np.where(width > 0, lanes.data[np.where(width > 0, starts, lanes.zeros)], 0)
+        raw = cursors.data[np.where(is_inside, places, cursors.zeros)]
+        top = np.where(width > 0, cursors.data[np.where(width > 0, starts, cursors.zeros)], 0)
         fill = np.where(top > 0x7F, 0xFF, 0).astype(np.uint8)
         return np.ascontiguousarray(np.where(is_inside, raw, fill[:, None]))
 
-    def skip(self, lanes: Lanes) -> None:
-        _skip(lanes, self.width)
+    def skip(self, cursors: RowCursors) -> None:
+        _skip(cursors, self.width)
 
     def of(self, value: Any) -> Any:
         number = int.from_bytes(value.encode("latin-1"), signed=True)
@@ -253,12 +253,12 @@ class JsonColumn:
     type = pa.string()
     width = None
 
-    def read(self, lanes: Lanes) -> pa.Array:
-        lanes.fail(np.ones(len(lanes), dtype=bool))
-        return pa.array([""] * len(lanes), pa.string())
+    def read(self, cursors: RowCursors) -> pa.Array:
+        cursors.fail(np.ones(len(cursors), dtype=bool))
+        return pa.array([""] * len(cursors), pa.string())
 
-    def skip(self, lanes: Lanes) -> None:
-        lanes.fail(np.ones(len(lanes), dtype=bool))
+    def skip(self, cursors: RowCursors) -> None:
+        cursors.fail(np.ones(len(cursors), dtype=bool))
 
     def of(self, value: Any) -> Any:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

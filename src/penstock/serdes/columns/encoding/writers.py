@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serdes.columns.encoding.matching import plain_type
+from penstock.serdes.columns.encoding.field_matches import plain_type
 from penstock.serdes.columns.encoding.numbers import numpy_of
 from penstock.serdes.columns.encoding.pieces import Piece, TooManyBytesError, joined, spread
 from penstock.serdes.columns.encoding.refusals import Refusals
@@ -22,7 +22,7 @@ _ROWS = 1 << 14
 _NO_NULL = "null, where the schema takes no null"
 
 
-class Writer(Protocol):
+class ColumnWriter(Protocol):
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         """`values` have no null. Values that are refused have pieces too, which mean nothing."""
         ...
@@ -33,7 +33,7 @@ def valid(values: pa.Array) -> Numbers:
     return numpy_of(values.is_valid())
 
 
-def write_present(writer: Writer, values: pa.Array, refusals: Refusals) -> list[Piece]:
+def write_present(writer: ColumnWriter, values: pa.Array, refusals: Refusals) -> list[Piece]:
     """Pieces of the values that are there; nulls have no bytes."""
     if not values.null_count:
         return writer.write(values, refusals)
@@ -45,14 +45,14 @@ def write_present(writer: Writer, values: pa.Array, refusals: Refusals) -> list[
     return [spread(joined(pieces, len(present)), is_there)]
 
 
-def write_required(writer: Writer, values: pa.Array, refusals: Refusals) -> list[Piece]:
+def write_required(writer: ColumnWriter, values: pa.Array, refusals: Refusals) -> list[Piece]:
     """As above, and nulls are refused."""
     if values.null_count:
         refusals.note(~valid(values), lambda _: _NO_NULL)
     return write_present(writer, values, refusals)
 
 
-def write_column(writer: Writer, values: pa.Array, refusals: Refusals, *, takes_null: bool) -> list[Piece]:
+def write_column(writer: ColumnWriter, values: pa.Array, refusals: Refusals, *, takes_null: bool) -> list[Piece]:
     if takes_null:
         return writer.write(values, refusals)
     return write_required(writer, values, refusals)
@@ -67,7 +67,7 @@ def items_of(values: pa.Array, items: pa.Array) -> tuple[Numbers, pa.Array]:
 class Bound(NamedTuple):
     """What writes the rows, and whether it takes rows that are null. None where there are problems."""
 
-    writer: Writer | None
+    writer: ColumnWriter | None
     takes_null: bool
     problems: list[str]
 
@@ -105,7 +105,7 @@ class BoundRows:
         return last[1]
 
 
-def _encode_block(writer: Writer, values: pa.Array, *, takes_null: bool) -> EncodedRows:
+def _encode_block(writer: ColumnWriter, values: pa.Array, *, takes_null: bool) -> EncodedRows:
     refusals = Refusals()
     try:
         payloads = joined(write_column(writer, values, refusals, takes_null=takes_null), len(values))
@@ -119,7 +119,7 @@ def _encode_block(writer: Writer, values: pa.Array, *, takes_null: bool) -> Enco
     return EncodedRows(payloads, {row: str(refusals.found[row]) for row in sorted(refusals.found)})
 
 
-def _halved(writer: Writer, values: pa.Array, *, takes_null: bool) -> EncodedRows:
+def _halved(writer: ColumnWriter, values: pa.Array, *, takes_null: bool) -> EncodedRows:
     if len(values) == 1:
         return EncodedRows(pa.nulls(1, pa.binary()), {0: "the row takes more than 2 GiB"})
     half = len(values) // 2

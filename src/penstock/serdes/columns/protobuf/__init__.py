@@ -1,4 +1,4 @@
-"""Protobuf payloads to columns: all rows take the same step at the same time, and protobuf's runtime reads the rest."""
+"""Decodes Protobuf payloads to columns: all rows take the same step at a time; protobuf's runtime reads the rest."""
 
 from penstock.serdes.columns.protobuf.decoder import ProtobufColumns
 

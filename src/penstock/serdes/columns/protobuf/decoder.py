@@ -17,13 +17,13 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError, Message
 
 from penstock.schemas.protobuf.schema import ProtobufSchema
-from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.row_cursors import RowCursors
 from penstock.serdes.columns.decoding import DecodedRows, scattered
 from penstock.serdes.columns.payloads import Numbers, Payloads
-from penstock.serdes.columns.protobuf.evolving import check_readable, has_clash
+from penstock.serdes.columns.protobuf.evolution import check_readable, has_clash
 from penstock.serdes.columns.protobuf.framing import Indexes
-from penstock.serdes.columns.protobuf.making import message_kind
-from penstock.serdes.columns.protobuf.projecting import projected
+from penstock.serdes.columns.protobuf.message_kinds import message_kind
+from penstock.serdes.columns.protobuf.projection import projected
 from penstock.serdes.columns.protobuf.wire import TooManyValuesError
 from penstock.serdes.errors import PayloadError
 from penstock.serdes.protobuf import ProtobufCodec
@@ -84,14 +84,14 @@ class ProtobufColumns:
     def _decode(self, payloads: Payloads, rows: Numbers, errors: dict[int, str]) -> pa.Array:
         if not self._is_quick:
             return self._read_singly(payloads, None, np.arange(len(payloads)), rows, errors)
-        lanes = Lanes.of(payloads)
+        cursors = RowCursors.of(payloads)
         try:
-            values = self._kind.make(lanes, _NO_NUMBERS)
+            values = self._kind.make(cursors, _NO_NUMBERS)
         except TooManyValuesError:
             return self._read_fewer(payloads, rows, errors)
-        if not lanes.failed.any():
+        if not cursors.failed.any():
             return values
-        return self._read_singly(payloads, values, np.flatnonzero(lanes.failed), rows, errors)
+        return self._read_singly(payloads, values, np.flatnonzero(cursors.failed), rows, errors)
 
     def _read_fewer(self, payloads: Payloads, rows: Numbers, errors: dict[int, str]) -> pa.Array:
         half = len(payloads) // 2

@@ -16,11 +16,11 @@ import pyarrow as pa
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from penstock.serdes.columns.avro.lanes import Lanes
-from penstock.serdes.columns.avro.nested import struct_of
+from penstock.serdes.columns.avro.nested_columns import struct_of
+from penstock.serdes.columns.avro.row_cursors import RowCursors
 from penstock.serdes.columns.payloads import Numbers
-from penstock.serdes.columns.protobuf.fields import Field
-from penstock.serdes.columns.protobuf.scalars import Kind
+from penstock.serdes.columns.protobuf.fields import ProtobufField
+from penstock.serdes.columns.protobuf.scalars import ScalarKind
 from penstock.serdes.columns.protobuf.wire import END, SPAN, Skipping, give_up, read_tags
 from penstock.serdes.errors import PayloadError
 
@@ -35,7 +35,7 @@ class MessageField:
     name: str
     number: int
     has_presence: bool
-    field: Field
+    field: ProtobufField
     # Of which at most one has a value: the last that comes.
     oneof: str | None = None
 
@@ -63,29 +63,29 @@ class MessageKind:
         self.type = pa.struct(self._arrow)
         self.columns = 1 + sum(each.field.columns for each in fields)
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
-        if not len(lanes):
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
+        if not len(cursors):
             return pa.array([], self.type)
-        tags = read_tags(lanes)
+        tags = read_tags(cursors)
         chosen: dict[str, Numbers] = {}
         columns = {}
         for each in self._fields:
-            self._skip(lanes, tags, each.number << 3)
+            self._skip(cursors, tags, each.number << 3)
             if each.oneof is not None:
-                _choose(lanes, tags, chosen, each.oneof, each.field.tag)
-            columns[each.name] = each.field.read(lanes, tags)
-        self._skip(lanes, tags, END)
-        lanes.fail(lanes.position != lanes.end)
-        return struct_of(self._arrow, [columns[each.name] for each in self._shown], len(lanes))
+                _choose(cursors, tags, chosen, each.oneof, each.field.tag)
+            columns[each.name] = each.field.read(cursors, tags)
+        self._skip(cursors, tags, END)
+        cursors.fail(cursors.position != cursors.end)
+        return struct_of(self._arrow, [columns[each.name] for each in self._shown], len(cursors))
 
-    def _skip(self, lanes: Lanes, tags: Numbers, below: int) -> None:
+    def _skip(self, cursors: RowCursors, tags: Numbers, below: int) -> None:
         is_below = tags < below
         if not is_below.any():
             return
         if self._skipping is None:
-            give_up(lanes, tags, np.flatnonzero(is_below))
+            give_up(cursors, tags, np.flatnonzero(is_below))
         else:
-            self._skipping.skip(lanes, tags, below)
+            self._skipping.skip(cursors, tags, below)
 
     def of(self, value: Any) -> Any:
         found = {}
@@ -95,14 +95,14 @@ class MessageKind:
         return found
 
 
-def _choose(lanes: Lanes, tags: Numbers, chosen: dict[str, Numbers], oneof: str, tag: int) -> None:
+def _choose(cursors: RowCursors, tags: Numbers, chosen: dict[str, Numbers], oneof: str, tag: int) -> None:
     has = tags == tag
     if oneof not in chosen:
         chosen[oneof] = has
         return
     twice = np.flatnonzero(has & chosen[oneof])
     if len(twice):
-        give_up(lanes, tags, twice)
+        give_up(cursors, tags, twice)
     chosen[oneof] |= has
 
 
@@ -117,13 +117,13 @@ class TimeKind:
         self.type = kind
         self._inner = inner
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
-        found = self._inner.make(lanes, numbers)
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
+        found = self._inner.make(cursors, numbers)
         seconds = found.field(0).to_numpy(zero_copy_only=False)
         nanos = found.field(1).to_numpy(zero_copy_only=False).astype(np.int64)
         is_far = (seconds > _FAR) | (seconds < -_FAR)
         if is_far.any():
-            lanes.fail(is_far)
+            cursors.fail(is_far)
             seconds = np.where(is_far, 0, seconds)
         part = np.abs(nanos) // 1000
         return pa.array(seconds * _US + np.where(nanos < 0, -part, part)).view(self.type)
@@ -142,13 +142,13 @@ class WrapperKind:
     absent = 0
     columns = 1
 
-    def __init__(self, inner: MessageKind, value: Kind) -> None:
+    def __init__(self, inner: MessageKind, value: ScalarKind) -> None:
         self.type = value.type
         self._inner = inner
         self._value = value
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
-        found = self._inner.make(lanes, numbers)
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
+        found = self._inner.make(cursors, numbers)
         return found.field(0)
 
     def of(self, value: Any) -> Any:
@@ -163,10 +163,10 @@ class JsonKind:
     absent = 0
     columns = 1
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
         # Nothing at all is a message without fields, or none.
-        lanes.fail(lanes.end > lanes.position)
-        return pa.array(["{}"] * len(lanes), pa.string())
+        cursors.fail(cursors.end > cursors.position)
+        return pa.array(["{}"] * len(cursors), pa.string())
 
     def of(self, value: Message) -> Any:
         try:

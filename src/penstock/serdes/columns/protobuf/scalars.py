@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from penstock.serdes.columns.avro.lanes import Lanes
+from penstock.serdes.columns.avro.row_cursors import RowCursors
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.columns.protobuf.wire import FIXED32, FIXED64, SPAN, VARINT
 from penstock.serdes.errors import PayloadError
@@ -24,7 +24,7 @@ from penstock.serdes.errors import PayloadError
 _MOST_TABLE = 4096
 
 
-class Kind(Protocol):
+class ScalarKind(Protocol):
     @property
     def type(self) -> pa.DataType: ...
 
@@ -41,7 +41,7 @@ class Kind(Protocol):
         """How many there are in it, all told."""
         ...
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
         """Raises TooManyValuesError."""
         ...
 
@@ -59,7 +59,7 @@ class NumberKind:
         self.wire = wire
         self._convert = convert
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
         return pa.array(self._convert(numbers), self.type)
 
     def of(self, value: Any) -> Any:
@@ -76,7 +76,7 @@ class LargeNumberKind:
     def __init__(self, wire: int) -> None:
         self.wire = wire
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
         words = np.zeros((len(numbers), 2), dtype=np.uint64)
         words[:, 0] = numbers
         return pa.Array.from_buffers(self.type, len(numbers), [None, pa.py_buffer(words)])
@@ -101,7 +101,7 @@ class EnumKind:
         self._numbers = np.array(numbers, dtype=np.int64)
         self._table = _table(self._numbers)
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
         value = numbers.astype(np.int32).astype(np.int64)
         index = self._index(value)
         is_unknown = index < 0
@@ -110,7 +110,7 @@ class EnumKind:
         index[is_unknown] = 0
         named = self._texts.take(pa.array(index))
         if self._is_closed:
-            lanes.fail(is_unknown)
+            cursors.fail(is_unknown)
             return named
         return pc.if_else(pa.array(is_unknown), pa.array(value).cast(pa.string()), named)
 
@@ -146,8 +146,8 @@ class TextKind:
     absent = 0
     columns = 1
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
-        return lanes.texts(lanes.position, lanes.end - lanes.position)
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
+        return cursors.texts(cursors.position, cursors.end - cursors.position)
 
     def of(self, value: Any) -> Any:
         if isinstance(value, bytes):  # so the runtime has it in proto2
@@ -161,8 +161,8 @@ class BytesKind:
     absent = 0
     columns = 1
 
-    def make(self, lanes: Lanes, numbers: Numbers) -> pa.Array:
-        return lanes.cut(lanes.position, lanes.end - lanes.position)
+    def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
+        return cursors.cut(cursors.position, cursors.end - cursors.position)
 
     def of(self, value: Any) -> Any:
         return value
@@ -178,7 +178,7 @@ def _zigzag(numbers: Numbers, kind: type[np.unsignedinteger[Any]]) -> Numbers:
 _INT32, _INT64, _BOOL = pa.int32(), pa.int64(), pa.bool_()
 _FLOAT, _DOUBLE = pa.float32(), pa.float64()
 
-SCALARS: dict[int, Callable[[], Kind]] = {
+SCALARS: dict[int, Callable[[], ScalarKind]] = {
     FieldDescriptor.TYPE_INT32: lambda: NumberKind(
         _INT32, VARINT, lambda found: found.astype(np.uint32).view(np.int32)
     ),

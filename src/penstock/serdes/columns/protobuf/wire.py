@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from penstock.serdes.columns.avro.lanes import Lanes, words_at
+from penstock.serdes.columns.avro.row_cursors import RowCursors, words_at
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
@@ -54,9 +54,9 @@ def tag_size(tag: int) -> int:
     return max(1, -(-tag.bit_length() // 7))
 
 
-def read_tags(lanes: Lanes) -> Numbers:
+def read_tags(cursors: RowCursors) -> Numbers:
     """The next tag of each lane. Positions stay in front of it."""
-    data, position = lanes.data, lanes.position
+    data, position = cursors.data, cursors.position
     tags: Numbers = data[position].astype(np.int64)
     more = longer = np.flatnonzero(tags > 0x7F)
     for size in range(1, _MOST_TAG_BYTES):
@@ -68,28 +68,30 @@ def read_tags(lanes: Lanes) -> Numbers:
         more = more[byte > 0x7F]
     tags[more] = _ODD
     tags[longer[tags[longer] > _MOST_TAG]] = _ODD
-    tags[position >= lanes.end] = END
+    tags[position >= cursors.end] = END
     return tags
 
 
-def read_numbers(lanes: Lanes, wire: int) -> Numbers:
+def read_numbers(cursors: RowCursors, wire: int) -> Numbers:
     if wire == VARINT:
-        return lanes.varints()
+        return cursors.varints()
     return (
-        words_at(lanes.data, lanes.fixed(8), "<u8") if wire == FIXED64 else words_at(lanes.data, lanes.fixed(4), "<u4")
+        words_at(cursors.data, cursors.fixed(8), "<u8")
+        if wire == FIXED64
+        else words_at(cursors.data, cursors.fixed(4), "<u4")
     )
 
 
-def read_spans(lanes: Lanes) -> tuple[Numbers, Numbers]:
+def read_spans(cursors: RowCursors) -> tuple[Numbers, Numbers]:
     """Where values begin that have their size in front, and where they end."""
-    size = lanes.varints().view(np.int64)
-    starts = lanes.position.copy()
-    is_bad = (size < 0) | (size > lanes.end - starts)
+    size = cursors.varints().view(np.int64)
+    starts = cursors.position.copy()
+    is_bad = (size < 0) | (size > cursors.end - starts)
     if is_bad.any():
         size[is_bad] = 0
-        starts[is_bad] = lanes.zeros
-        lanes.fail(is_bad)
-    lanes.position = ends = starts + size
+        starts[is_bad] = cursors.zeros
+        cursors.fail(is_bad)
+    cursors.position = ends = starts + size
     return starts, ends.copy()
 
 
@@ -100,42 +102,42 @@ class Skipping:
         self._known = known
         self._sorted = np.array(sorted(known), dtype=np.int64)
 
-    def skip(self, lanes: Lanes, tags: Numbers, below: int) -> None:
+    def skip(self, cursors: RowCursors, tags: Numbers, below: int) -> None:
         """Until no lane has a tag below that."""
         which = np.flatnonzero(tags < below)
         rounds = 0
         while len(which):
             rounds += 1
             if rounds > MANY_ROUNDS and len(which) < FEW_LANES:
-                give_up(lanes, tags, which)
+                give_up(cursors, tags, which)
                 return
-            self._round(lanes, tags, which)
+            self._round(cursors, tags, which)
             which = which[tags[which] < below]
 
-    def _round(self, lanes: Lanes, tags: Numbers, which: Numbers) -> None:
+    def _round(self, cursors: RowCursors, tags: Numbers, which: Numbers) -> None:
         found = tags[which]
         first = int(found[0])
         if (found == first).all():  # a field that newer writers have
             if first >> 3 in self._known:
-                give_up(lanes, tags, which)
+                give_up(cursors, tags, which)
             else:
-                _pass(lanes, tags, which, first & 7, tag_size(first))
+                _pass(cursors, tags, which, first & 7, tag_size(first))
             return
         is_known = np.isin(found >> 3, self._sorted)
-        give_up(lanes, tags, which[is_known])
+        give_up(cursors, tags, which[is_known])
         which, found = which[~is_known], found[~is_known]
         sizes = 1 + np.searchsorted(_LARGEST_TAGS, found)
         for wire in range(8):
             is_so = (found & 7) == wire
             if is_so.any():
-                _pass(lanes, tags, which[is_so], wire, sizes[is_so])
+                _pass(cursors, tags, which[is_so], wire, sizes[is_so])
 
 
-def _pass(lanes: Lanes, tags: Numbers, which: Numbers, wire: int, size: int | Numbers) -> None:
+def _pass(cursors: RowCursors, tags: Numbers, which: Numbers, wire: int, size: int | Numbers) -> None:
     if wire not in (VARINT, FIXED64, SPAN, FIXED32) or (tags[which] < 8).any():  # groups, and no field has the number 0
-        give_up(lanes, tags, which)
+        give_up(cursors, tags, which)
         return
-    some = lanes.some(which)
+    some = cursors.some(which)
     some.position += size
     if wire == SPAN:
         read_spans(some)
@@ -143,10 +145,10 @@ def _pass(lanes: Lanes, tags: Numbers, which: Numbers, wire: int, size: int | Nu
         some.varints()
     else:
         some.fixed(8 if wire == FIXED64 else 4)
-    lanes.take_back(which, some)
+    cursors.take_back(which, some)
     tags[which] = read_tags(some)
 
 
-def give_up(lanes: Lanes, tags: Numbers, which: Numbers) -> None:
-    lanes.fail(which)
+def give_up(cursors: RowCursors, tags: Numbers, which: Numbers) -> None:
+    cursors.fail(which)
     tags[which] = END

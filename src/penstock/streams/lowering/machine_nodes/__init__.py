@@ -1,11 +1,11 @@
-"""Nodes that keep state by a machine per key."""
+"""Lowers the nodes that keep state in a machine per key."""
 
 from __future__ import annotations
 
-from penstock.streams.lowering.machine_nodes.folding import lower_fold
-from penstock.streams.lowering.machine_nodes.grouping import lower_sliding_aggregate, lower_table_aggregate
-from penstock.streams.lowering.machine_nodes.joining import lower_foreign_key_join, lower_stream_table_join
-from penstock.streams.lowering.machine_nodes.processing import lower_process
+from penstock.streams.lowering.machine_nodes.folds import lower_fold
+from penstock.streams.lowering.machine_nodes.group_aggregates import lower_sliding_aggregate, lower_table_aggregate
+from penstock.streams.lowering.machine_nodes.joins import lower_foreign_key_join, lower_stream_table_join
+from penstock.streams.lowering.machine_nodes.processors import lower_process
 
 __all__ = [
     "lower_fold",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penstock.pipelines.quoting import type_ddl
+from penstock.pipelines.sql_identifiers import type_ddl
 from penstock.streams.lowering.columns import column, expression, value_names
 from penstock.streams.lowering.internal_json import TIME_FORMAT, WRITE_OPTIONS, check_types, to_json, value_json
 from penstock.streams.topology.nodes import (

@@ -1,1 +1,1 @@
-"""A machine over a frame. Spark's workers import this package, so it imports little of ours."""
+"""Runs a machine over a data frame. Spark's workers import this package, so it imports few of our modules."""

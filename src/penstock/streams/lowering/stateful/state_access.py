@@ -110,7 +110,7 @@ class Wire:
         self.add(m.StateRequest(statefulProcessorCall=command))
 
 
-class Store:
+class MachineStore:
     """What a machine has declared, in the state store of a task."""
 
     def __init__(self, handle: Any, schemas: Mapping[str, tuple[StateKind, StructType, StructType | None, int | None]]):
@@ -174,7 +174,7 @@ class Store:
 class KeyStates:
     """The states of one key. Writes wait until `flush`, or until something of the key is read that was not before."""
 
-    def __init__(self, store: Store, key: str, values: dict[str, Values | None]) -> None:
+    def __init__(self, store: MachineStore, key: str, values: dict[str, Values | None]) -> None:
         self.store, self.key = store, key
         self._values = {name: KeptValue(held) for name, held in values.items()}
         self._calls: list[tuple[str, dict[str, Any]]] = []

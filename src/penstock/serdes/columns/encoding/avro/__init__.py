@@ -1,1 +1,1 @@
-"""Columns to Avro payloads."""
+"""Encodes columns to Avro payloads."""

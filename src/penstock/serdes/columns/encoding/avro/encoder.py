@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.schemas.avro.schema import AvroSchema
-from penstock.serdes.columns.encoding.avro.binding import Binder
+from penstock.serdes.columns.encoding.avro.binder import Binder
 from penstock.serdes.columns.encoding.rows import EncodedRows
 from penstock.serdes.columns.encoding.writers import Bound, BoundRows
 

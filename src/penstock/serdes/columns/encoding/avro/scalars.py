@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.serdes.avro.writing import Output, Write
+from penstock.serdes.avro.from_json import Output, Write
 from penstock.serdes.codec import MOST_BYTES
 from penstock.serdes.columns.encoding.numbers import (
     floating,

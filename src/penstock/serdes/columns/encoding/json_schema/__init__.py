@@ -1,1 +1,1 @@
-"""Columns to payloads of JSON."""
+"""Encodes columns to JSON payloads."""

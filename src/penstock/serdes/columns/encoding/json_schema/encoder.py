@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from penstock.schemas.json_schema.schema import JsonSchema
 from penstock.schemas.schema import InvalidSchemaError
-from penstock.serdes.columns.encoding.json_schema.binding import Binder
+from penstock.serdes.columns.encoding.json_schema.binder import Binder
 from penstock.serdes.columns.encoding.rows import EncodedRows
 from penstock.serdes.columns.encoding.writers import Bound, BoundRows
 from penstock.serdes.errors import PayloadError, UnusableSchemaError

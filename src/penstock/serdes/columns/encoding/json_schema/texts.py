@@ -18,7 +18,7 @@ from penstock.serdes.columns.encoding.pieces import Piece, grouped, joined, spre
 from penstock.serdes.columns.encoding.refusals import Refusals
 from penstock.serdes.columns.encoding.texts import decimal_texts, texts_of
 from penstock.serdes.columns.encoding.writers import (
-    Writer,
+    ColumnWriter,
     items_of,
     valid,
     write_column,
@@ -86,7 +86,7 @@ class RawWriter:
 
 
 class NullableWriter:
-    def __init__(self, inner: Writer) -> None:
+    def __init__(self, inner: ColumnWriter) -> None:
         self._inner = inner
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
@@ -111,7 +111,7 @@ def _only(text: bytes, where: Numbers) -> Piece:
 class Property(NamedTuple):
     name: str
     position: int
-    writer: Writer
+    writer: ColumnWriter
     # Null is written, by the writer; else it is left away, unless the property is required.
     takes_null: bool
     is_required: bool
@@ -156,7 +156,7 @@ def _separated(pieces: list[Piece], borders: Numbers) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class ListWriter:
-    item: Writer
+    item: ColumnWriter
     takes_null: bool
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
@@ -169,7 +169,7 @@ class ListWriter:
 
 @dataclass(frozen=True, slots=True)
 class MapWriter:
-    value: Writer
+    value: ColumnWriter
     takes_null: bool
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:

@@ -1,1 +1,1 @@
-"""Columns to Protobuf payloads."""
+"""Encodes columns to Protobuf payloads."""

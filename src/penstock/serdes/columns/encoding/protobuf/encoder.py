@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from penstock.schemas.protobuf.schema import ProtobufSchema
-from penstock.serdes.columns.encoding.protobuf.binding import Binder
+from penstock.serdes.columns.encoding.protobuf.binder import Binder
 from penstock.serdes.columns.encoding.rows import EncodedRows
 from penstock.serdes.columns.encoding.writers import Bound, BoundRows
 from penstock.serdes.protobuf import ProtobufCodec

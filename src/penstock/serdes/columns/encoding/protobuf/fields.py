@@ -15,7 +15,7 @@ from penstock.serdes.columns.encoding.numbers import numpy_of
 from penstock.serdes.columns.encoding.pieces import Piece, grouped, joined, sizes_of, spread, varints
 from penstock.serdes.columns.encoding.protobuf.values import sized, tag
 from penstock.serdes.columns.encoding.refusals import Refusals
-from penstock.serdes.columns.encoding.writers import Writer, items_of, valid, write_required
+from penstock.serdes.columns.encoding.writers import ColumnWriter, items_of, valid, write_required
 from penstock.serdes.columns.payloads import Numbers
 
 _SIZED = 2
@@ -33,7 +33,7 @@ class SingleWriter:
     """`has_presence`: null is a field that is not there. Without it null is refused, and zero is not written."""
 
     tag: bytes
-    value: Writer
+    value: ColumnWriter
     has_presence: bool
     # The name of the enum's first value, where the field has one.
     zero: str | None = None
@@ -74,7 +74,7 @@ class RequiredWriter:
     """Of proto2."""
 
     tag: bytes
-    value: Writer
+    value: ColumnWriter
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         return [self.tag, *write_required(self.value, values, refusals)]
@@ -87,7 +87,7 @@ class RepeatedWriter:
     number: int
     # Of each item; None where all items are in one piece of bytes.
     item_tag: bytes | None
-    value: Writer
+    value: ColumnWriter
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         borders, items, which = _items(values)
@@ -105,8 +105,8 @@ class RepeatedWriter:
 @dataclass(frozen=True, slots=True)
 class MapWriter:
     number: int
-    key: tuple[bytes, Writer]
-    value: tuple[bytes, Writer]
+    key: tuple[bytes, ColumnWriter]
+    value: tuple[bytes, ColumnWriter]
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         present, which = _present(values)
@@ -171,7 +171,7 @@ class MessageWriter:
 class InnerWriter:
     """A message inside another: its size, then its fields."""
 
-    message: Writer
+    message: ColumnWriter
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         return sized(self.message.write(values, refusals), len(values))
@@ -182,7 +182,7 @@ class GroupWriter:
     """A message inside another, of proto2: its fields, then a tag that ends it."""
 
     number: int
-    message: Writer
+    message: ColumnWriter
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         return [*self.message.write(values, refusals), tag(self.number, _END)]

@@ -24,7 +24,7 @@ from penstock.serdes.columns.encoding.pieces import (
 )
 from penstock.serdes.columns.encoding.refusals import Refusals
 from penstock.serdes.columns.encoding.texts import texts_of
-from penstock.serdes.columns.encoding.writers import Writer
+from penstock.serdes.columns.encoding.writers import ColumnWriter
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
@@ -55,11 +55,11 @@ class WholeWriter:
         return [self._to_pieces(whole(values, self._lowest, self._highest, refusals))]
 
 
-def signed(bits: int, to_pieces: Callable[[Numbers], pa.Array]) -> Callable[[], Writer]:
+def signed(bits: int, to_pieces: Callable[[Numbers], pa.Array]) -> Callable[[], ColumnWriter]:
     return lambda: WholeWriter(-(1 << bits - 1), (1 << bits - 1) - 1, to_pieces)
 
 
-def unsigned(bits: int, to_pieces: Callable[[Numbers], pa.Array]) -> Callable[[], Writer]:
+def unsigned(bits: int, to_pieces: Callable[[Numbers], pa.Array]) -> Callable[[], ColumnWriter]:
     return lambda: WholeWriter(0, (1 << bits) - 1, to_pieces)
 
 

@@ -1,0 +1,1 @@
+"""Streams of records in flight, and committers of offsets."""

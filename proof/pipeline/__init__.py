@@ -1,0 +1,1 @@
+"""Kills and signals under a running pipeline."""

@@ -1,0 +1,57 @@
+"""The transactions of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from penstock.admin.look import Look
+from penstock.admin.queries.topics import read_brokers
+from penstock.admin.queries.transactions import describe_transactions, list_transactions
+from penstock.admin.state.parts import Failure, Partial
+from penstock.admin.state.transactions import ListedTransaction, TransactionState
+from penstock.client.brokers import Brokers
+from penstock.protocol.errors import ErrorCode, error_of
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest
+
+_ANY_AGE_MS = -1
+
+
+class AsyncTransactions:
+    """Raises what `AsyncAdmin` raises."""
+
+    def __init__(self, brokers: Brokers, timeout_s: float) -> None:
+        self._brokers = brokers
+        self._timeout_s = timeout_s
+
+    async def find(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        open_for_ms: int | None = None,
+        pattern: str | None = None,
+    ) -> Partial[dict[str, ListedTransaction]]:
+        """All that the caller may describe, or those in one of these states, of these producers, open for longer than
+        this, with an id that fits the regular expression. Brokers before Kafka 4.1 know no pattern, and brokers before
+        3.8 no age: they refuse, or leave the condition out.
+        """
+        request = ListTransactionsRequest(
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=_ANY_AGE_MS if open_for_ms is None else open_for_ms,
+            transactional_id_pattern=pattern,
+        )
+        look = Look(self._brokers, self._timeout_s)
+        return await list_transactions(look, read_brokers(await look.metadata([])), request)
+
+    async def describe(self, transactional_ids: Collection[str]) -> Partial[dict[str, TransactionState]]:
+        """One that no broker knows, or that the caller may not see, is among the failures."""
+        look = Look(self._brokers, self._timeout_s)
+        nodes = read_brokers(await look.metadata([]))
+        listed, silent = await list_transactions(look, nodes, ListTransactionsRequest())
+        described, refused = await describe_transactions(
+            look, [listed[each] for each in transactional_ids if each in listed]
+        )
+        absent = error_of(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        missing = [Failure.of(f"transaction {each}", absent) for each in transactional_ids if each not in listed]
+        return Partial(described, (*silent, *refused, *missing))

@@ -1,0 +1,1 @@
+"""Requests of a member of a classic group to its coordinator."""

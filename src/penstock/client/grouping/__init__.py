@@ -1,1 +1,0 @@
-"""What a member of a classic group asks its coordinator."""

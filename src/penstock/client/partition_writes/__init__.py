@@ -1,0 +1,1 @@
+"""Writes the batches of a partition once and in order."""

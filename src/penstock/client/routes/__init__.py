@@ -1,0 +1,1 @@
+"""Routes requests to their broker: connections by address, the client's metadata, and its refresh."""

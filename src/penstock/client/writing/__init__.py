@@ -1,1 +1,0 @@
-"""How batches of one partition are written once and in order."""

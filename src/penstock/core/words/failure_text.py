@@ -1,0 +1,47 @@
+"""What is told of a failure: commands and servers begin it in the same way, and say the same of the same mistake."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from penstock.core.words.visible_text import harmless
+
+MAX_PORT = 65_535
+# asyncio and `socket` repeat the address, in Python's form, around the reason.
+_BINDING = re.compile(
+    r"error while attempting to bind on address \([^)]*\): | \(while attempting to bind on address .*\)$"
+)
+PORTS_END = f"ports end at {MAX_PORT}"
+
+
+def tell_error(message: str, hint: str = "") -> None:
+    """On standard error: what is wrong, and on the next line what to do."""
+    sys.stderr.write(f"Error: {harmless(message)}\n")
+    if hint:
+        sys.stderr.write(f"{harmless(hint)}\n")
+
+
+def describe_os_error(error: OSError) -> str:
+    """Without the number that only programmers know. Where a directory was wanted and a file is there, that is said."""
+    if not error.strerror:
+        return str(error)
+    if not isinstance(error.filename, str | bytes):  # there is none, or it is the number of a descriptor
+        return _BINDING.sub("", error.strerror)
+    path = os.fsdecode(error.filename)
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return describe_file(path) or f"{path}: {_small(error.strerror)}"
+    return f"{path}: {_small(error.strerror)}"
+
+
+def describe_file(path: str) -> str:
+    """That the path, or what should be a directory above it, is a file; empty where it is none."""
+    above = os.path.abspath(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return "" if os.path.isdir(above) else f"{above} is a file, not a directory"
+
+
+def _small(text: str) -> str:
+    return f"{text[0].lower()}{text[1:]}"

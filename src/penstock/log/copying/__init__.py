@@ -1,1 +1,0 @@
-"""A log that is copied into another data directory while it serves, and goes on there."""

@@ -1,0 +1,1 @@
+"""Reads from a log, and the check of bytes that other programs have written."""

@@ -1,1 +1,0 @@
-"""Schemas that are made of the columns of a query, one module a format."""

@@ -1,0 +1,1 @@
+"""Derives schemas from the columns of a query, one module per format."""

@@ -1,0 +1,1 @@
+"""Finds certain failures of a pipeline before Spark starts."""

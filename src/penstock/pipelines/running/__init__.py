@@ -1,1 +1,0 @@
-"""From a pipeline to Spark queries and back to an exit code."""

@@ -1,0 +1,1 @@
+"""Checks SQL statements before Spark starts."""

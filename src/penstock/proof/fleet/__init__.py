@@ -1,1 +1,0 @@
-"""The clients of rounds that serve a real broker: senders, with and without transactions, pollers, committers."""

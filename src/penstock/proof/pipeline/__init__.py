@@ -1,1 +1,0 @@
-"""Kills under a running pipeline."""

@@ -1,1 +1,0 @@
-"""Streams and tables as people write them. Each call adds a node to a draft. Pure: no Spark, no broker."""

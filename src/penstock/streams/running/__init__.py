@@ -1,1 +1,0 @@
-"""Runs a planned application: its queries as a pipeline, its topics, and what keeps both in order."""
