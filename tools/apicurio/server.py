@@ -25,6 +25,7 @@ SETTINGS = {
     "apicurio.rest.deletion.artifact-version.enabled": "true",
     "apicurio.rest.deletion.group.enabled": "true",
     "quarkus.http.host": "127.0.0.1",
+    "quarkus.management.host": "127.0.0.1",
     "quarkus.log.level": "WARN",
     "quarkus.http.access-log.enabled": "false",
 }
@@ -63,7 +64,9 @@ class ApicurioNode(ServerProcess):
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         port = find_free_port()
-        options = {**SETTINGS, "quarkus.http.port": str(port), **(settings or {})}
+        # Its own measurements have a port, too: 9000 on every address of the machine, where something else may listen.
+        ports = {"quarkus.http.port": str(port), "quarkus.management.port": str(find_free_port())}
+        options = {**SETTINGS, **ports, **(settings or {})}
         command = [str(_java()), f"-Xmx{HEAP_MB}m", *(f"-D{name}={value}" for name, value in options.items())]
         command += ["-jar", str(fetch_apicurio() / _JAR)]
         log_path = directory / "apicurio.log"
