@@ -14,6 +14,7 @@ from typing import Protocol
 import confluent_kafka
 
 from apache_kafka.jars import PeerUnavailableError
+from bench.admin.run import ADMIN_NAMES, AdminRun
 from bench.against import QUICK_REQUESTS, REQUESTS, measure_against
 from bench.against import ROUNDS as AGAINST_ROUNDS
 from bench.catalogue import LOADS
@@ -45,7 +46,7 @@ from bench.streams.run import STREAMS_NAMES, StreamsRun
 from penstock.testing.processes import ServerProcess, ServerProcessError
 
 NAMES = (
-    *(*LOADS, *LIFECYCLE, *SECURED_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *DECISION_NAMES),
+    *(*LOADS, *LIFECYCLE, *SECURED_NAMES, *ADMIN_NAMES, *HTTP_NAMES, *DECODING_NAMES, *CLUSTER_NAMES, *DECISION_NAMES),
     *(*SPARK_NAMES, *SQL_NAMES, *STREAMS_NAMES),
 )
 # A round of Spark starts fourteen drivers, one of decisions takes a minute of CPU.
@@ -91,6 +92,8 @@ class Run:
                 for contender in self.contenders
             ]
             for contender, server in servers:
+                # The first start compiles the sources, and 6 MB of that stay; an installed package has the bytecode.
+                server.restart()
                 # Idle, but in use: a topic exists and a record was taken.
                 create_topic(server)
                 self._keep(contender, {"memory-idle": resident_megabytes(server.pid)})
@@ -179,6 +182,11 @@ def carry_out(run: Measuring, names: Sequence[str], rounds: int, options: argpar
         run.result.write(rounds)
 
 
+def compare_admin(names: list[str], options: argparse.Namespace, directory: Path) -> None:
+    scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
+    carry_out(AdminRun(scale, rounds, directory), names, rounds, options)
+
+
 def compare_http(names: list[str], options: argparse.Namespace, directory: Path) -> None:
     scale, rounds = (QUICK, 1) if options.quick else (FULL, options.rounds or ROUNDS)
     run = HttpRun(scale, rounds, directory)
@@ -247,6 +255,8 @@ def main(arguments: list[str] | None = None) -> int:
                     write_document(comparisons, rounds)
             if secured_names := [name for name in chosen if name in SECURED_NAMES]:
                 run.stalls.found += compare_secured(secured_names, options, Path(directory))
+            if admin_names := [name for name in chosen if name in ADMIN_NAMES]:
+                compare_admin(admin_names, options, Path(directory))
             compare_payloads(chosen, options, Path(directory))
             if cluster_names := [name for name in chosen if name in CLUSTER_NAMES]:
                 run.stalls.found += compare_clusters(cluster_names, options, Path(directory))

@@ -42,11 +42,12 @@ class Member:
     member_id: str = ""
     generation: int = -1
     waiting_for: int = 0
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
 
     def send_join(self, subscription: bytes) -> None:
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
+            session_timeout_ms=self.session_timeout_ms,
             rebalance_timeout_ms=SESSION_TIMEOUT_MS,
             member_id=self.member_id,
             protocol_type=PROTOCOL_TYPE,
@@ -107,7 +108,7 @@ def form_groups(groups: list[list[Member]], topic: str) -> None:
     for member in itertools.chain(*groups):
         response = member.receive()
         # A member without an id is told one, and to come again with it.
-        _require(response.error_code, "join", ErrorCode.MEMBER_ID_REQUIRED)
+        require(response.error_code, "join", ErrorCode.MEMBER_ID_REQUIRED)
         member.member_id = response.member_id
     rebalance(groups, topic, b"second")
 
@@ -121,14 +122,14 @@ def rebalance(groups: list[list[Member]], topic: str, user_data: bytes) -> float
     for members in groups:
         answers = [member.receive() for member in members]
         for member, answer in zip(members, answers, strict=True):
-            _require(answer.error_code, "join")
+            require(answer.error_code, "join")
             member.generation = answer.generation_id
         for member, answer in zip(members, answers, strict=True):
             member.send_sync(assign(topic, members) if answer.leader == member.member_id else [])
     for members in groups:
         assigned = [member.receive() for member in members]
         for answer in assigned:
-            _require(answer.error_code, "sync")
+            require(answer.error_code, "sync")
         if any(not answer.assignment for answer in assigned):
             raise BenchError("a member has no assignment")
     seconds = time.perf_counter() - started
@@ -149,7 +150,7 @@ def assign(topic: str, members: list[Member]) -> list[SyncGroupRequestAssignment
 def _require_stable(groups: list[list[Member]]) -> None:
     for member in itertools.chain(*groups):
         beat = HeartbeatRequest(group_id=member.group, generation_id=member.generation, member_id=member.member_id)
-        _require(member.connection.request(beat, HEARTBEAT_VERSION).error_code, "heartbeat")
+        require(member.connection.request(beat, HEARTBEAT_VERSION).error_code, "heartbeat")
 
 
 def _wait_for_coordinator(member: Member) -> None:
@@ -166,6 +167,6 @@ def _wait_for_coordinator(member: Member) -> None:
     raise BenchError(f"{member.group} has no coordinator")
 
 
-def _require(error_code: int, what: str, allowed: ErrorCode = ErrorCode.NONE) -> None:
+def require(error_code: int, what: str, allowed: ErrorCode = ErrorCode.NONE) -> None:
     if error_code not in (0, allowed):
         raise BenchError(f"a {what} was answered with {ErrorCode(error_code).name}")

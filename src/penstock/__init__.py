@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from penstock.core.lazy.lazy_names import lazy_names
 
+TYPE_CHECKING = False  # `typing` takes longer to import than this package
 if TYPE_CHECKING:
     from penstock.embedded import AsyncBroker, Broker
     from penstock.embedded_registry import AsyncRegistry, Registry
@@ -19,16 +20,5 @@ _MODULES = {
     "Registry": "penstock.embedded_registry",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """The broker is imported when it is first used: the command line and the clients of a registry do not need it."""
-    if name in _MODULES:
-        import importlib
-
-        try:
-            return getattr(importlib.import_module(_MODULES[name]), name)
-        except ModuleNotFoundError as error:
-            from penstock.core.extras import explained
-
-            raise explained(error, f"penstock.{name}") from error
-    raise AttributeError(f"module 'penstock' has no attribute {name!r}")
+if not TYPE_CHECKING:  # the command line and the clients of a registry do not need a broker
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -24,3 +24,21 @@ def test_modules_for_several_brokers_are_left_alone_when_a_broker_is_alone() -> 
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_modules_for_settings_that_are_not_made_are_left_alone_when_a_broker_runs() -> None:
+    """An idle broker held 3 MB for logins, metrics over HTTP and the requests of tokens, which nobody had asked for."""
+    unwanted = (
+        "email",
+        "http",
+        "urllib.request",
+        "penstock.broker.login.logins",
+        "penstock.server.monitoring.exposition",
+    )
+    code = (
+        "import sys, penstock, penstock.server.main\n"
+        "with penstock.Broker(): pass\n"
+        f"print([name for name in {unwanted} if name in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"

@@ -6,7 +6,9 @@ with penstock.admin.connect("localhost:9092") as admin:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.core.lazy.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.admin.async_admin import AsyncAdmin
@@ -120,16 +122,5 @@ _MODULES = {
     "find_lags": "penstock.admin.state.lags",
 }
 
-
-if not TYPE_CHECKING:  # a type checker would take any name for one that is there
-
-    def __getattr__(name: str) -> Any:
-        """Imported when it is first used: whoever needs one module of the administration does not pay for all."""
-        if name in _MODULES:
-            import importlib
-
-            return getattr(importlib.import_module(_MODULES[name]), name)
-        raise AttributeError(f"module 'penstock.admin' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # whoever needs one module of the administration does not pay for all
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES)

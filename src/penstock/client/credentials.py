@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
-from urllib.request import url2pathname
 
 from penstock.client.java_settings import TOKEN
 from penstock.core.config.types import ConfigError
@@ -80,6 +79,8 @@ def _token_source(settings: Mapping[str, str]) -> Callable[[], str]:
     url = settings.get("sasl.oauthbearer.token.endpoint.url", "")
     parts = urlsplit(url)
     if parts.scheme == "file":
+        from urllib.request import url2pathname  # 2 MB, with the HTTP client that comes with it
+
         return lambda: _read_token(Path(url2pathname(parts.path)))
     client_id = settings.get("sasl.oauthbearer.client.id")
     secret = settings.get("sasl.oauthbearer.client.secret")

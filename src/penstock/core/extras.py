@@ -50,6 +50,7 @@ NEEDS = {
     "penstock.AsyncRegistry": "registry",
     "penstock.Cluster": "cluster",
     "penstock.pipelines": "spark",
+    "penstock.pipelines.sql": "sql",
     "penstock.streams": "streams",
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.core.types import NO_LEADER_EPOCH, NO_OFFSET
 from penstock.groups.requests import NO_GENERATION, NO_MEMBER_ID
 from penstock.groups.topics import TopicIdPartition

@@ -18,7 +18,6 @@ from penstock.core.words.failure_text import MAX_PORT, PORTS_END, describe_os_er
 from penstock.log.directories.log_directories import LogDirectoryError
 from penstock.log.storage.files import Files
 from penstock.server.broker_server import BrokerServer
-from penstock.server.monitoring.exposition import Exposition
 from penstock.server.monitoring.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -102,6 +101,7 @@ async def _start_monitoring(config: BrokerConfig, server: BrokerServer) -> Monit
     from importlib.metadata import version
 
     from penstock.server.monitoring.endpoints import MonitoringServer
+    from penstock.server.monitoring.exposition import Exposition
     from penstock.server.monitoring.security import cluster_users, read_security
 
     host, _, port = config.process.penstock_metrics_listen.rpartition(":")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from penstock.core.lazy.lazy_names import lazy_names
 from penstock.pipelines.pipeline import Settings
 from penstock.streams.app import Streams
 from penstock.streams.builder.streams import Cogrouped, GlobalTable, Grouped, GroupedTable, Stream, Table
@@ -50,15 +51,5 @@ if TYPE_CHECKING:
     from penstock.streams.machines.processors import Processor, list_state, map_state, value_state
     from penstock.streams.topology_test import TopologyTest
 
-
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        import importlib
-
-        try:
-            return getattr(importlib.import_module(_LATER[name]), name)
-        except ModuleNotFoundError as error:
-            from penstock.core.extras import explained
-
-            raise explained(error, "penstock.streams") from error
-    raise AttributeError(f"module 'penstock.streams' has no attribute {name!r}")
+if not TYPE_CHECKING:
+    __getattr__, __dir__ = lazy_names(__name__, _LATER, "penstock.streams")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.coordinators.outcome import Token
 from penstock.core.internal_topics import CONSUMER_OFFSETS
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.transactions.outcome import TransactionOutcome

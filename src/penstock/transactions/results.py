@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, TopicPartition
 from penstock.protocol.errors import ErrorCode
 

@@ -54,6 +54,11 @@ NAMES = {
     "penstock:Registry": "penstock.Registry needs msgspec, which is not installed: pip install 'penstock[registry]'",
     "penstock:AsyncRegistry": "penstock.AsyncRegistry needs msgspec, which is not installed: "
     "pip install 'penstock[registry]'",
+    **{
+        f"penstock.pipelines.sql:{name}": "penstock.pipelines.sql needs pyarrow, which is not installed: "
+        f"pip install 'penstock[sql]'{JAVA}"
+        for name in ("Tables", "register")
+    },
     "penstock.streams:TopologyTest": f"penstock.streams needs pyarrow, which is not installed: "
     f"pip install 'penstock[streams]'{JAVA}",
 }
@@ -93,7 +98,7 @@ said = [run(arguments) for arguments in json.loads(sys.argv[1])]
 helped = {" ".join(path): run([*path, "--help"])[0] for path in leaves(command())}
 names = {
     f"{module}:{name}": touch(module, name)
-    for module in ("penstock", "penstock.pipelines", "penstock.streams")
+    for module in ("penstock", "penstock.admin", "penstock.pipelines", "penstock.pipelines.sql", "penstock.streams")
     for name in importlib.import_module(module).__all__
 }
 import penstock

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from penstock.coordinators.newcomers import OWN_SIZE, Newcomer
 from penstock.coordinators.outcome import Token
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.groups.records.consumer_offsets import RecordedGroup, RecordedMember
 from penstock.groups.requests import NO_MEMBER_ID, Protocol
 from penstock.groups.results import JoinedMember, JoinResult, SyncResult

@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from penstock.coordinators.outcome import CoordinatorRecord, Token
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState, GroupType, Member
 from penstock.groups.consumer.group import ConsumerGroup, ConsumerMember, Group

@@ -10,7 +10,7 @@ from functools import partial
 
 from penstock.coordinators.operations import Refusal
 from penstock.coordinators.outcome import Token
-from penstock.core.lazy_sequence import LazySequence
+from penstock.core.lazy.lazy_sequence import LazySequence
 from penstock.core.types import NO_TIMESTAMP, ZERO_TOPIC_ID, TopicId, TopicPartition
 from penstock.groups.classic.group import ClassicGroup, GroupState
 from penstock.groups.consumer import commits as consumer_commits

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.core.lazy.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.pipelines.sql.tables import Tables, register
 
 __all__ = ["Tables", "register"]
 
+_MODULES = {"Tables": "penstock.pipelines.sql.tables", "register": "penstock.pipelines.sql.tables"}
 
-def __getattr__(name: str) -> Any:
-    """Spark is imported when it is first used: the shell reads statements before there is one."""
-    if name in __all__:
-        from penstock.pipelines.sql import tables
-
-        return getattr(tables, name)
-    raise AttributeError(f"module 'penstock.pipelines.sql' has no attribute {name!r}")
+if not TYPE_CHECKING:  # the shell reads statements before there is a Spark
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES, "penstock.pipelines.sql")

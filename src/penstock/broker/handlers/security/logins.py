@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Protocol
 
-from penstock.broker.login.logins import LoginOutcome
 from penstock.broker.session import RequestContext
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
@@ -16,7 +15,7 @@ from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, Sasl
 from penstock.security.sasl.login_state import AWAITS_HANDSHAKE, LoginState, Phase
 
 if TYPE_CHECKING:  # a standalone broker does not load these
-    from penstock.broker.login.logins import Logins
+    from penstock.broker.login.logins import LoginOutcome, Logins
 
 _NOT_DUE = "SaslAuthenticate request received after successful authentication"
 
@@ -53,9 +52,9 @@ def sasl_authenticate(
     if session.login is None or logins is None or session.login.phase is not Phase.TOKENS:
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=_NOT_DUE)
     outcome = logins.step(session, bytes(request.auth_bytes))
-    if isinstance(outcome, LoginOutcome):
-        return _response(session.login, outcome)
-    return _respond_later(session.login, outcome)
+    if isinstance(outcome, Awaitable):
+        return _respond_later(session.login, outcome)
+    return _response(session.login, outcome)
 
 
 def _response(state: LoginState, outcome: LoginOutcome) -> SaslAuthenticateResponse:
