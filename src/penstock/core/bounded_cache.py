@@ -19,8 +19,8 @@ class _Entry(NamedTuple):
 
 
 class BoundedCache(Generic[Key, Value]):
-    """Least recently used entries go first. A value larger than `most_of_one` is not kept: a quarter of the whole,
-    unless told otherwise.
+    """Evicts the least recently used entries first. Does not keep a value larger than `most_of_one`, by default a
+    quarter of the whole.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class BoundedCache(Generic[Key, Value]):
         keep_s: float = math.inf,
         clock: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`clock` is for values that are kept for a while alone."""
+        """Values never expire without `clock`."""
         self._most = most
         self._most_bytes = most_bytes
         self._most_of_one = most_bytes // 4 if most_of_one is None else most_of_one

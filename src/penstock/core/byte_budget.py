@@ -1,4 +1,4 @@
-"""Bytes that callers share: whoever comes when they are all taken waits, and is let in in the order of coming."""
+"""Bytes that callers share: a caller that finds too few free waits, and callers get theirs in the order of coming."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ByteBudget:
         return self._taken
 
     async def take(self, size: int) -> None:
-        """`give_back` of as many follows in any case, but where this raises. Nobody can wait for more than there is."""
+        """The caller gives as many back, unless this raises. A `size` above the whole budget would wait for ever."""
         assert size <= self.size, "more than there is in all"
         if self._waiting or self._taken + size > self.size:
             await self._wait(size)
@@ -25,7 +25,7 @@ class ByteBudget:
             self._taken += size
 
     def take_more(self, size: int) -> bool:
-        """For one that has room already, ahead of those who wait. False where there is not as much."""
+        """For a caller that has room already, ahead of those that wait. False where fewer bytes are free."""
         if self._taken + size > self.size:
             return False
         self._taken += size
@@ -48,7 +48,7 @@ class ByteBudget:
             raise
 
     def _let_in(self) -> None:
-        """One that was cancelled a moment ago may still stand here: its task has not run since."""
+        """A caller that was cancelled a moment ago may still stand in the queue: its task has not run since."""
         while self._waiting:
             size, turn = self._waiting[0]
             if not turn.done():

@@ -8,10 +8,10 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock milliseconds since the epoch: what goes into records and files."""
+        """Wall-clock milliseconds since the epoch, for records and files."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds that never go backwards: what deadlines are measured with."""
+        """Milliseconds that never go backwards, for deadlines."""
 
 
 class SystemClock:

@@ -1,5 +1,5 @@
-"""Threads for what would hold up an event loop. They end with the process, whatever they wait for: Python's own pool
-would keep a process from ending until its last job has come back.
+"""Threads for work that would hold up an event loop. They end with the process even in the middle of a job: Python's
+own pool would keep the process from ending until its last job has come back.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-Job = Callable[[], None]  # tells of its errors itself
+Job = Callable[[], None]  # reports its errors itself
 
 
 class DaemonThreads:
-    """At most so many; each starts when there is a job for it. Called by one thread alone, the loop's."""
+    """At most `most` threads; each starts when there is a job for it. Only the loop's thread calls the methods."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -33,13 +33,13 @@ class DaemonThreads:
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, work: Callable[[], Result]) -> Future[Result]:
-        """Its errors are the future's."""
+        """The future gets the result or the error of the work."""
         future: Future[Result] = Future()
         self.run(functools.partial(_make, work, future))
         return future
 
     def close(self) -> None:
-        """The threads end after the jobs that wait. Nobody waits for them."""
+        """The threads end after the queued jobs. This call does not wait for them."""
         for _ in range(self._count):
             self._jobs.put(None)
 
@@ -48,8 +48,8 @@ class DaemonThreads:
             pass
 
     def _run_next(self) -> bool:
-        """A call of its own: nothing of a job is kept while the thread waits for the next one. An error that the job
-        has handed on holds the variables of this call, so the job is deleted.
+        """A call of its own, so that the thread keeps nothing of a job while it waits for the next one. The traceback
+        of an error that the job has handed on holds the variables of this call, so they are deleted.
         """
         job = self._jobs.get()
         if job is None:
@@ -66,7 +66,7 @@ def _make(work: Callable[[], Result], future: Future[Result]) -> None:
     try:
         if future.set_running_or_notify_cancel():
             future.set_result(work())
-    except BaseException as error:  # noqa: BLE001  # handed to whoever waits for it
+    except BaseException as error:  # noqa: BLE001  # the future hands it to its reader
         future.set_exception(error)
     finally:
         del work, future

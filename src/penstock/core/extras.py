@@ -1,7 +1,7 @@
-"""The extras of the package: what each brings, and which command or public name needs which.
+"""The extras of the package: the modules of each, and the extra that each command or public name needs.
 
-Whatever misses a module says so by this table, in one sentence with the command that brings the module. Nothing is
-imported here to find out what is there.
+Code that misses a module raises the error of this table, one sentence with the command that installs the module. A
+look for a module imports nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _SPARK = ("pyspark", "fastavro", "msgspec", "numpy", "pandas", "google.protobuf"
 
 
 class Extra(NamedTuple):
-    modules: tuple[str, ...]  # one for each distribution that the extra names, the most telling first
-    besides: str = ""  # what pip does not bring
+    modules: tuple[str, ...]  # one for each distribution that the extra names; `require` names the first one missing
+    besides: str = ""  # what pip does not install
 
 
-# A module that several bring is asked for by the first of them, where the table below does not name another.
+# Where several extras bring a module, the error names the first of them, unless the table below names another.
 EXTRAS = {
     "zookeeper": Extra(("kazoo",)),
     "registry": Extra(_FORMATS),
@@ -32,7 +32,7 @@ EXTRAS = {
     "databases": Extra(("psycopg", "pymysql", "redis")),
 }
 
-# By the name that a user knows it by. Of two that fit a command, the longer one holds.
+# By the name that a user knows. Of two names that fit a command, the longer one holds.
 NEEDS = {
     "penstock cluster start": "cluster",
     "penstock cluster adopt": "zookeeper",

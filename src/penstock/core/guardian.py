@@ -1,18 +1,18 @@
 """Ends the processes of a program that has died without ending them: by SIGKILL, or by a SIGTERM it does not handle.
 
-The program starts a guardian, a small process of its own, and tells it by a pipe which processes to watch over. When
-the program dies, however that happens, the system closes the pipe, and the guardian ends what is left: the processes
-that were started last first, each stage with SIGTERM and then with SIGKILL. That needs no help of the processes
+The program starts a guardian, a small process of its own, and sends it by a pipe the processes to watch over. When
+the program dies, however that happens, the system closes the pipe, and the guardian ends the processes that are left,
+those that started last first: each stage gets SIGTERM and then SIGKILL. This needs no code in the processes
 themselves, one of which is Java's, and works wherever there are pipes.
 
 Rules:
 - The guardian has a process group of its own, so Ctrl-C at the terminal does not reach it.
-- A process that has ended may have passed its number on to another one, which the guardian leaves alone. It knows one
-  by the time of its start, which Linux shows; and, since the watched processes lead groups of their own, by leading
-  none.
+- The number of a process that has ended may belong to another process now, which the guardian leaves alone. It
+  recognises a watched process by the time of its start, which Linux shows; and a foreign one by leading no process
+  group, since all watched processes lead groups of their own.
 
-This module runs in both: imported by the program, and as a script by the guardian, which therefore imports nothing of
-Penstock and starts in some milliseconds.
+This module runs in both: the program imports it, and the guardian runs it as a script. So it imports nothing of
+Penstock, and starts in some milliseconds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _POLL_S = 0.02
 
 
 class Guardian:
-    """Watches over the processes of this one, until it is closed or this one dies."""
+    """Watches over processes that this one started, until it is closed or this one dies."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -51,7 +51,8 @@ class Guardian:
 
     def watch(self, pid: int, stage: int) -> None:
         """The process must lead its own process group. Higher stages end first."""
-        # Asked here and not by the guardian: until this process waits for its child, no other process gets the number.
+        # This process reads the start, not the guardian: until it waits for its child, no other process gets the
+        # number.
         self._tell(f"watch {pid} {stage} {read_start(pid)}")
 
     def forget(self, pid: int) -> None:
@@ -59,7 +60,7 @@ class Guardian:
         self._tell(f"forget {pid}")
 
     def close(self) -> None:
-        """Whatever it still watches over is ended."""
+        """Ends the processes that it still watches over."""
         with contextlib.suppress(OSError):
             assert self._process.stdin is not None
             self._process.stdin.close()
@@ -73,7 +74,7 @@ class Guardian:
 
 
 def read_start(pid: int) -> int:
-    """When the process was started, in ticks since the system was; 0 where the system does not tell."""
+    """When the process started, in ticks since the system did; 0 where the system does not show it."""
     try:
         # The second field, the name, is in parentheses and may contain anything. The start is the 22nd.
         return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
@@ -91,7 +92,7 @@ class _Watched(NamedTuple):
 
 
 def watch_over(lines: Iterable[str]) -> None:
-    """Returns when the lines have ended, and everything that was watched then."""
+    """Returns when the lines have ended, and it has ended the watched processes."""
     watched: dict[int, _Watched] = {}
     for line in lines:
         word, *numbers = line.split()
@@ -110,7 +111,7 @@ def _end(processes: list[_Watched]) -> None:
             if _is_there(each):
                 with contextlib.suppress(OSError):
                     os.kill(each.pid, signal_number)
-                    os.kill(each.pid, signal.SIGCONT)  # a process that is paused does not hear of its end
+                    os.kill(each.pid, signal.SIGCONT)  # a paused process does not act on SIGTERM
         deadline = time.monotonic() + _PATIENCE_S
         while any(map(_is_there, processes)) and time.monotonic() < deadline:
             time.sleep(_POLL_S)

@@ -16,5 +16,5 @@ SHARE_GROUP_STATE: Final = "__share_group_state"
 AUDIT: Final = "__penstock_audit"
 
 INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, AUDIT})
-# Nobody but a broker writes to these, whatever rights a client has and whatever it calls itself.
+# Only brokers write to these: no right and no client id lets a client write.
 WRITTEN_BY_BROKERS_ALONE = frozenset({AUDIT})

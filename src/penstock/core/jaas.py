@@ -1,7 +1,7 @@
 """The text of `sasl.jaas.config`: one login module of Kafka's own, with its options.
 
-A foreign module is refused: Java would load a class of any name, which is how attackers got in (CVE-2023-25194,
-CVE-2025-27818, CVE-2025-27819). Here nothing is loaded, and a name that means nothing must not look as if it did.
+A foreign module is refused: Java would load a class of any name, and attackers used that (CVE-2023-25194,
+CVE-2025-27818, CVE-2025-27819). Penstock loads no module, and refuses an unknown name so that it does not seem to.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class LoginModule(NamedTuple):
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """Raises ConfigError, whose message shows nothing but names: the text has passwords in it."""
+    """Raises ConfigError. Its message shows only names, because the text has passwords in it."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != (";", True):
         raise _error('Expected `MODULE required name="value" ...;`')
@@ -88,7 +88,7 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
 
 
 def _shown(name: str) -> str:
-    """A name of a class is shown; anything else may be a password that stands in the wrong place."""
+    """Shows the name of a class and hides anything else, which may be a password in the wrong place."""
     return name if re.fullmatch(r"[A-Za-z_$][\w$]*(\.[A-Za-z_$][\w$]*)+", name) and len(name) <= 200 else "?"
 
 

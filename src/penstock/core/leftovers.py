@@ -1,5 +1,5 @@
-"""What servers that this process starts leave on the disk, and who hears of it: tests, which keep what a failing test
-left. A temporary directory of a server is made and removed here, so that a watcher can move it away before.
+"""The files that servers of this process leave on the disk. Watchers hear of them: tests keep those of a failing test.
+A temporary directory of a server is made and removed here, so that a watcher can move it away before.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Watcher(Protocol):
         """The server starts, perhaps not for the first time."""
 
     def note_made(self, directory: Path) -> None:
-        """A temporary directory is there."""
+        """A temporary directory was made."""
 
     def note_unused(self, directory: Path) -> None:
-        """Nobody writes to the temporary directory any more. It is removed unless the watcher moves it away."""
+        """No server uses the temporary directory any more. The caller removes it unless the watcher moves it away."""
 
 
 # Called in whatever thread a server is started or stopped.

@@ -15,8 +15,8 @@ PRODUCER_ID_BLOCK_SIZE = 1_000
 # Producer ids are 64-bit and never negative: -1 means none.
 MAX_PRODUCER_ID = 2**63 - 1
 
-# The kernel makes whoever writes wait once too much of its memory is written and not on disk (20 % as a rule), and the
-# event loop is who writes. So write-back of a log begins after this much, from a thread: large enough for the disk to
+# The kernel blocks a writer while too much of its memory is written and not on disk (20 % as a rule), and the writer
+# here is the event loop. So a thread begins write-back of a log after this many bytes: large enough for the disk to
 # work in long stretches, small enough that hundreds of logs stay far below the kernel's limit.
 WRITE_BACK_BYTES = 8 * 1024 * 1024
 
@@ -34,5 +34,5 @@ MAX_STORE_PATH_LENGTH = 1_024
 # replicas of a large topic) are far below this; a longer one is refused before it is parsed.
 MAX_CONFIG_VALUE_LENGTH = 100_000
 
-# A properties file is read whole. Kafka's own is 6 KB; one larger than this is not a properties file.
+# A properties file is read whole. Kafka's own is 6 KB; a larger file than this is not a properties file.
 MAX_PROPERTIES_FILE_BYTES = 1_048_576

@@ -78,7 +78,7 @@ def has_sasl(security_protocol: str) -> bool:
 
 
 def check_ports(endpoints: Iterable[Endpoint]) -> None:
-    """Two listeners on one port would hinder each other, unless they are on different addresses."""
+    """Two listeners cannot share a port, unless they are on different addresses."""
     used: dict[tuple[str, int], Endpoint] = {}
     for endpoint in endpoints:
         place = ("" if endpoint.is_any_address else endpoint.host, endpoint.port)
@@ -90,8 +90,8 @@ def check_ports(endpoints: Iterable[Endpoint]) -> None:
 def advertise(
     listening: Iterable[Endpoint], advertised: Iterable[Endpoint] | None, ports: Mapping[str, int], host_name: str
 ) -> tuple[Endpoint, ...]:
-    """The addresses that clients are told. A port 0 becomes the bound port, and a listener on every address becomes
-    `host_name`.
+    """The addresses that clients connect to. The bound port replaces a port 0, and `host_name` the address of a
+    listener on every address.
     """
     return tuple(
         endpoint._replace(

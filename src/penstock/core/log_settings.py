@@ -1,4 +1,4 @@
-"""What a topic's configuration says about its log. The defaults are Kafka's (4.3)."""
+"""The settings of a log, from its topic's configuration. The defaults are Kafka's (4.3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LogSettings:
     confluent_key_subject_name_strategy: str = TOPIC_NAME_STRATEGY
     confluent_value_schema_validation: bool = False
     confluent_value_subject_name_strategy: str = TOPIC_NAME_STRATEGY
-    # What follows from the others, worked out once: each append asks.
+    # Derived from the others once, because each append reads them.
     validates_schemas: bool = field(default=False, init=False)
     # For the check of its schemas, or to be on the disk before it is acknowledged.
     may_wait: bool = field(default=False, init=False)
@@ -59,7 +59,7 @@ class LogSettings:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old a segment may become: a record in the active one cannot be compacted."""
+        """How old a segment may become: compaction leaves the active one alone."""
         is_compacted = "compact" in self.cleanup_policy  # the property would cost each append another call
         return min(self.segment_ms, self.max_compaction_lag_ms) if is_compacted else self.segment_ms
 

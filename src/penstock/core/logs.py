@@ -6,7 +6,7 @@
 As text, for a person:   2026-03-01 12:00:00.123 WARN  log.partition: partition is offline topic=orders partition=3
 As JSON, for a program:  {"time": "2026-03-01T12:00:00.123Z", "level": "WARN", "logger": ..., "topic": "orders"}
 
-What a client sent may appear in a line, so control characters are always escaped: nobody can forge a second line.
+A client's text may appear in a line, so control characters are always escaped: no client can forge a second line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def configure(format: str = "text", level: str = "info", stream: TextIO | None =
         raise ValueError(f"log format must be one of {', '.join(FORMATS)}, not {format!r}")
     if level.lower() not in LEVELS:
         raise ValueError(f"log level must be one of {', '.join(LEVELS)}, not {level!r}")
-    # A process that was started without standard error has none: its lines go nowhere.
+    # A process that was started without standard error has none: its lines are lost.
     chosen_stream = stream or sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for good
     handler = logging.StreamHandler(chosen_stream)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter(colours=chosen_stream.isatty()))
@@ -99,9 +99,9 @@ class JsonFormatter(logging.Formatter):
 class Limiter:
     """Decides whether a line may be written: at most `burst` lines of one key in each `interval_ms`.
 
-    `allow` answers how many lines of this key were held back since the last one that was written, or None when
-    this one is to be held back too. Keys beyond `max_keys` share one budget, so a storm of different keys is bounded
-    as well.
+    `allow` returns how many lines of this key were held back since the last one that was written, or None when the
+    caller must hold this one back too. Keys beyond `max_keys` share one budget, so a storm of different keys is
+    bounded as well.
     """
 
     __slots__ = ("_burst", "_interval_ms", "_max_keys", "_windows")
@@ -141,7 +141,7 @@ CLIENT_BURST = 20
 
 
 class RateLimitedLog:
-    """Writes through a limiter and says on the next line how many were held back."""
+    """Writes through a limiter; the next line that is written has the number of lines held back."""
 
     __slots__ = ("_limiter", "_log", "_monotonic_ms")
 

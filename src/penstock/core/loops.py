@@ -37,8 +37,8 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def _occupy_standard_descriptors() -> None:
-    """A process that was started with one of them closed would give its number to a file or a socket of ours. libuv
-    aborts the process when it is to close such a number.
+    """Opens the standard streams that are closed. Otherwise a file or a socket of ours would get the number of one, and
+    libuv aborts the process when it closes such a number.
     """
     for descriptor in _STANDARD_DESCRIPTORS:
         try:
@@ -49,8 +49,8 @@ def _occupy_standard_descriptors() -> None:
 
 
 class ExhaustionReports:
-    """asyncio's servers stop for a second when the process has no descriptor for a client, and say so each time, with a
-    traceback. Here one in a minute is written. uvloop closes such clients at once and says nothing.
+    """Writes one of these lines in a minute. When the process has no descriptor for a client, asyncio's servers stop
+    for a second and log that each time, with a traceback. uvloop closes such clients at once and logs nothing.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class OfALoop(Protocol):
 
 
 class OnAThread:
-    """Something that lives on a loop, on a thread of its own beside the caller's code. `name` is what it is called."""
+    """A service that lives on a loop, on a thread of its own beside the caller's code. Errors call it `name`."""
 
     def __init__(self, name: str, service: OfALoop) -> None:
         self._name = name

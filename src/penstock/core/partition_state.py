@@ -1,4 +1,4 @@
-"""The state of one partition as the controller keeps it: who has it, who is in sync, who leads."""
+"""The state of one partition as the controller keeps it: its replicas, the in-sync ones, and the leader."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class PartitionState(NamedTuple):
     isr: tuple[int, ...]
     leader: int
     leader_epoch: int = 0
-    # The version of the partition's node in the store, which an in-sync change is compared against.
+    # The version of the partition's node in the store. A change of the in-sync set names it, and fails if it is older.
     partition_epoch: int = 0
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()

@@ -15,12 +15,12 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|u|.)", re.DOTALL)
 # The key ends at the first =, : or blank that no backslash precedes.
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
 _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
-# What would end a key, begin a comment, or be skipped in front of a value.
+# Characters that would end a key, begin a comment, or be skipped in front of a value.
 _ESCAPED_IN_KEYS = re.compile(r"[\\=:#! \t\n\r\f]")
 _ESCAPED_IN_VALUES = re.compile(r"[\\\t\n\r\f]|^ ")
 _LETTERS = {character: letter for letter, character in _ESCAPES.items()}
 
-# What a program may give as settings: numbers and booleans as such.
+# A program may give numbers and booleans as such.
 ConfigMapping = Mapping[str, str | int | float | bool]
 
 
@@ -29,7 +29,7 @@ def as_properties(config: ConfigMapping | None) -> dict[str, str]:
 
 
 def format_properties(properties: Mapping[str, str]) -> str:
-    """The text that `parse_properties` makes the same settings of."""
+    """The text from which `parse_properties` reads the same settings."""
     return "".join(
         f"{_ESCAPED_IN_KEYS.sub(_escape, key)}={_ESCAPED_IN_VALUES.sub(_escape, value)}\n"
         for key, value in properties.items()

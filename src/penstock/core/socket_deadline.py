@@ -1,8 +1,8 @@
-"""One question over a blocking socket, with a time limit for the whole of it. For a thread.
+"""One request over a blocking socket, with a time limit for the whole of it. For a thread.
 
 The timeout of a socket bounds a single wait: a server that sends a byte now and then, or a name with many addresses,
-makes a question last many times as long. Here the question ends when its time is over, whatever it waits for. Only
-looking up a name cannot be bounded: that takes as long as the system's resolver does, and counts.
+makes a request last many times as long. Here the request ends when its time is over, whatever it waits for. Only the
+look-up of a name cannot be bounded: it takes as long as the system's resolver does, and counts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SocketDeadline:
         self._end = time.monotonic() + seconds
 
     def left_s(self) -> float:
-        """Raises TimeoutError when nothing is left."""
+        """Raises TimeoutError when no time is left."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise TimeoutError("the time is over")
@@ -30,7 +30,7 @@ class SocketDeadline:
         return time.monotonic() >= self._end
 
     def connect(self, host: str, port: int) -> socket.socket:
-        """To the first address of the host that can be reached. Raises OSError."""
+        """Connects to the first address of the host that can be reached. Raises OSError."""
         failure = OSError("the host has no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             left_s = self.left_s()
@@ -62,10 +62,10 @@ class SocketDeadline:
             yield
         finally:
             end.cancel()
-            end.join()  # it must not meet another socket with the same number
+            end.join()  # it must not shut down a later socket with the same number
 
 
 def _shut_down(sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # the other side was quicker
+    with contextlib.suppress(OSError):  # the peer was quicker
         # Not the method of an SSLSocket, which would have the rest read in plain text.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)

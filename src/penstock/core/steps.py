@@ -1,4 +1,4 @@
-"""Work in steps: a generator that yields where something else may have a turn, and returns its result at the end."""
+"""Work in steps: a generator that yields where other work may have a turn, and returns its result at the end."""
 
 from __future__ import annotations
 

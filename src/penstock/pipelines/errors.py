@@ -6,7 +6,7 @@ from penstock.core.extras import explained
 
 
 class PipelineError(Exception):
-    """`hint` says what to do about it, where that is known."""
+    """`hint` gives the remedy, where one is known."""
 
     # Whether Spark's own words, where the error comes from Spark, would add nothing.
     says_all = False
@@ -26,11 +26,11 @@ class BatchError(PipelineError):
 
 
 class TableError(PipelineError):
-    """A topic that cannot be read as the table that was asked for."""
+    """A topic that cannot be read as the wanted table."""
 
 
 class SqlError(PipelineError):
-    """A question or a statement that is refused or has failed: which column, topic, right or record it is about."""
+    """A query or a statement was refused or has failed; the message names its column, topic, right or record."""
 
 
 class MissingError(SqlError):

@@ -22,7 +22,7 @@ def is_no_interval(text: str) -> bool:
 
 
 def spark_interval(text: str) -> str:
-    """`10m` as `10 minutes`. What is no duration of ours stays as it is, and Spark says what it thinks of it."""
+    """`10m` as `10 minutes`. A text that is no duration of ours stays as it is, and Spark accepts or refuses it."""
     if _SPARKS_OWN.fullmatch(text):
         return text
     try:

@@ -39,7 +39,7 @@ WRITES = frozenset({OptionScope.BATCH_WRITE, OptionScope.STREAM_WRITE})
 
 
 class OptionError(ValueError):
-    """An option that cannot be used as given: says which, and what would be accepted."""
+    """An option has an invalid value: the message names the option and the values that it accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ TABLE_OPTIONS: tuple[Option, ...] = (
     ),
 )
 
-# Rows of the sink; `topic` is the connector's, what is ours says so.
+# Options of the sink. `topic` is the connector's; the descriptions of our own options say that they are ours.
 WRITE_OPTIONS: tuple[Option, ...] = (
     Option(
         "topic", TEXT, WRITES, "Where every row goes, whatever the column topic says; without it that column is needed."

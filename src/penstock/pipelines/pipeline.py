@@ -122,8 +122,8 @@ class OpenStep(Protocol):
     def __call__(self, rows: DataFrame) -> DataFrame: ...
 
     def is_outdated(self) -> bool:
-        """Whether opened anew it would do something else, and is to be. Asked several times a second, between
-        batches or during one; must not wait for anybody."""
+        """Whether the step, opened anew, would work differently and should be. The run calls this several times a
+        second, between batches or during one, so it must not wait."""
 
     def close(self) -> None:
         """Called once, when all queries of the run have ended, or before the run starts anew."""
@@ -165,7 +165,7 @@ class Branch:
     # by itself there are none without rows, or it would never end.
     goes_by_clock: bool = False
     mode: OutputMode = "append"
-    # Read instead of the pipeline's, whose steps and dead letters are not for them.
+    # Read instead of the pipeline's sources, whose steps and dead letters do not apply to these.
     sources: tuple[Source, ...] = ()
     # Of its own sources, one or several: the place to parse, since a row that has an `error` behind it fails the batch.
     combine: Callable[..., DataFrame] | None = None
@@ -177,8 +177,8 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """How long late events are waited for: stateful steps may drop rows whose `column` is older than the newest one
-    seen minus `delay`."""
+    """How long a stateful step waits for late events: it may drop rows whose `column` is older than the newest one seen
+    minus `delay`."""
 
     column: str
     delay: str  # as Spark writes intervals: "10 minutes"
@@ -210,7 +210,7 @@ class Settings:
     spark: Mapping[str, str] = field(default_factory=dict, repr=False)  # further settings of the Spark session
 
 
-# For what is asked without a pipeline at hand.
+# For code without a pipeline at hand.
 DEFAULT_SETTINGS = Settings()
 
 

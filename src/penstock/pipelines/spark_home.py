@@ -19,7 +19,7 @@ _PREFIX = "penstock-spark-home-"
 
 
 def leave_out_archive() -> None:
-    """Before Spark's JVM starts. Does nothing where somebody has said where Spark is."""
+    """Before Spark's JVM starts. Does nothing where SPARK_HOME is set."""
     import pyspark
 
     wheel = Path(pyspark.__file__).parent
@@ -33,7 +33,7 @@ def leave_out_archive() -> None:
 
 
 def remove_own_home() -> None:
-    """Of this process; does nothing where somebody else has said where Spark is, a parent process too."""
+    """Of this process; does nothing where the user or a parent process has set SPARK_HOME."""
     home = os.environ.get(VARIABLE, "")
     if os.path.basename(home).startswith(_own_prefix()):
         shutil.rmtree(home, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""What Spark, Java and Spark's Python workers say goes to a file, and whoever reads an error is told which.
+"""Writes the output of Spark, Java and Spark's Python workers to a file, which errors name for their readers.
 
-The file is made with the first line: a run of which nothing is to be told leaves none. It is its owner's alone, because
+The file is made with the first line: a run without such output leaves none. Only its owner can read it, because
 Spark quotes rows. PENSTOCK_SPARK_LOG names another one; `-` is standard error.
 """
 
@@ -85,7 +85,9 @@ class SparkLog:
     def _begin(self, path: Path) -> None:
         """A new file in place of one that is full. The one before stays beside it."""
         if self._file is not None:
-            if path.is_symlink() or not path.is_file():  # somebody else's, a device perhaps: it has no limit of ours
+            if (
+                path.is_symlink() or not path.is_file()
+            ):  # another program's, a device perhaps: our limit does not apply to it
                 self._size = 0
                 return
             os.close(self._file)

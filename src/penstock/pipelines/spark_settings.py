@@ -1,8 +1,8 @@
-"""Settings of a Spark session that hold for a while and are then as they were.
+"""Changes settings of a Spark session for a while, and restores them.
 
-Adaptive execution is the one that matters. Pipelines run without it, because a batch that comes again must be cut into
-the same tasks (`runtime.spark.session`, and `sinks.topic` in sessions that others have opened). Sinks of files switch
-it on while they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks.
+Adaptive execution is the setting that matters. Pipelines run without it, because a repeated batch must be cut into the
+same tasks (`runtime.spark.session`, and `sinks.topic` in sessions of other programs). Sinks of files switch it on while
+they gather the rows of a directory (`sinks.files.spark`): their files are planned once, whatever the tasks.
 No setting may be changed for a small batch, whose sinks write side by side in one session: adaptive execution is off
 before they begin (`runtime.batch_writing`), so a sink that wants it off finds it so and changes nothing.
 """

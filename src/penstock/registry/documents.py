@@ -116,7 +116,7 @@ assert _FIELDS.keys() == {field.name for field in fields(Config)}
 
 
 def config_to_json(config: Config) -> dict[str, Json]:
-    """As it is stored, and as GET and DELETE answer. Fields that are not set are left out."""
+    """A config in its stored form, which GET and DELETE return too. Fields that are not set are left out."""
     return {
         field.name: field.write(value)
         for name, field in _FIELDS.items()
@@ -158,7 +158,7 @@ def config_request_from_json(document: Mapping[str, Json]) -> ConfigRequest:
 
 
 def config_request_to_json(request: ConfigRequest) -> dict[str, Json]:
-    """The answer to a PUT: what was asked, with the level as `compatibility`."""
+    """The answer to a PUT: the request's fields, with the level as `compatibility`."""
     document: dict[str, Json] = {}
     for name, field in _FIELDS.items():
         if name in request.changes:

@@ -35,7 +35,7 @@ class NotLeaderError(RegistryError):
 
 
 class StoreError(RegistryError):
-    """The topic of the registry did not take the records, or it is not known whether it did."""
+    """The topic of the registry did not take the records, or the outcome is unknown."""
 
     def __init__(self, message: str = "Error in the backend data store") -> None:
         super().__init__(50001, message)

@@ -1,4 +1,4 @@
-"""Where the registry writes: an ordered log with keys, in which the last value of a key counts.
+"""The log of the registry: ordered, with keys, and the last value of a key counts.
 
 The node's log is the topic `_schemas`, written in transactions. `MemoryLog` is a list.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-# What is told of every record in the order of the log: key, value (None: the key is gone), offset.
+# Called for every record in the order of the log: key, value (None: the key is gone), offset.
 Replay: TypeAlias = Callable[[bytes, bytes | None, int], None]
 
 
@@ -21,7 +21,7 @@ class LogRecord:
 
 
 class Log(Protocol):
-    """All records of one call are written, or none."""
+    """Writes all records of one call, or none."""
 
     async def write(self, records: Sequence[LogRecord]) -> None:
         """Returns when the records are committed and were replayed into this instance's state.
@@ -44,7 +44,7 @@ class MemoryLog:
             self._replay(record.key, record.value, len(self.records) - 1)
 
     def compacted(self) -> list[LogRecord]:
-        """What the log cleaner may leave: the last value of every key, where it was, without those that are gone."""
+        """A result of the log cleaner: the last value of every key, in its place, without removed keys."""
         last = {record.key: position for position, record in enumerate(self.records)}
         kept = sorted(last.values())
         return [self.records[position] for position in kept if self.records[position].value is not None]

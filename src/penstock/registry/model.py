@@ -1,4 +1,4 @@
-"""What the registry stores, what it is asked and what it answers. Nothing here changes after it was made."""
+"""The data that the registry stores, its requests and its answers. All of it is immutable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.schemas.schema import SchemaTags as SchemaTags
 
 
 class Mode(StrEnum):
-    """What may be written: everything, nothing, schemas with ids of their own, or what a leader elsewhere wrote."""
+    """The permitted writes: all, none, schemas with ids of their own, or those of a leader elsewhere."""
 
     READWRITE = "READWRITE"
     READONLY = "READONLY"
@@ -24,7 +24,7 @@ class Mode(StrEnum):
 
 
 class Deleted(StrEnum):
-    """Which versions a list has: those that are not soft-deleted, all, or the soft-deleted ones."""
+    """The versions in a list: those that are not soft-deleted, all, or the soft-deleted ones."""
 
     LEFT_OUT = "left out"
     INCLUDED = "included"
@@ -33,10 +33,10 @@ class Deleted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What an id names. One object, however many subjects have it."""
+    """The content of an id. One object, however many subjects have it."""
 
     schema_type: SchemaType
-    # Canonical; as it was stored, for what another registry wrote.
+    # Canonical; as it was stored, if another registry wrote it.
     text: str
     references: tuple[Reference, ...]
     metadata: Metadata | None
@@ -76,13 +76,13 @@ class StoredSchema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaAnswer:
-    """A version of a subject as a caller asked for it: `text` and `references` are in the formats that it named."""
+    """A version of a subject in an answer: `text` and `references` are in the formats that the caller named."""
 
     stored: StoredSchema
     text: str
     references: tuple[Reference, ...]
     schema_tags: tuple[SchemaTags, ...] = ()
-    # Subjects that stand for this one, in a search that asks for them.
+    # Aliases of this subject, in a search for them.
     aliases: tuple[str, ...] = ()
 
 
@@ -94,9 +94,9 @@ class ContentAnswer:
     text: str
     references: tuple[Reference, ...]
     schema_tags: tuple[SchemaTags, ...] = ()
-    # The highest id of the context, if it was asked for.
+    # The highest id of the context, if the caller wants it.
     max_id: int | None = None
-    # A version that has the schema, if a subject was asked about.
+    # A version that has the schema, if the request names a subject.
     told: StoredSchema | None = None
 
 
@@ -115,7 +115,7 @@ class ContextId:
 @dataclass(frozen=True, slots=True)
 class CompatibilityAnswer:
     is_compatible: bool
-    # Empty unless the caller asked to be told.
+    # Empty unless the caller wants the reasons.
     messages: tuple[str, ...] = ()
 
 
@@ -124,7 +124,7 @@ class SchemaRequest:
     """The body of a registration, a lookup or a compatibility check."""
 
     text: str = ""
-    # As the caller wrote it; "" is Avro. An unknown type is refused by the service (42201).
+    # As the caller wrote it; "" is Avro. The service refuses an unknown type (42201).
     schema_type: str = ""
     references: tuple[Reference, ...] = ()
     metadata: Metadata | None = None
@@ -150,7 +150,7 @@ class TagRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rendering:
-    """How a caller wants a schema written."""
+    """The form in which a caller wants a schema."""
 
     # Of the text: "", "resolved" (Avro), "serialized", "ignore_extensions" (Protobuf). Unknown ones mean "".
     format: str = ""

@@ -41,7 +41,7 @@ def join(context: str, name: str) -> str:
 
 
 def canonical(subject: str) -> str:
-    """The one spelling of a subject, or of a scope: the default context has none, whether it was written or not."""
+    """The one spelling of a subject, or of a scope: the default context has none, even if the caller wrote it."""
     return join(*split(subject))
 
 
@@ -55,7 +55,9 @@ def scope_of(context: str) -> str:
 
 
 def beside(subject: str, other: str) -> str:
-    """What `other` names where `subject` is: names without a context are in the context of those who name them."""
+    """The subject that `other` means in a reference of `subject`: a name without a context is in the context of
+    `subject`.
+    """
     named = split(other)
     if named.context != DEFAULT_CONTEXT:
         return named.full
@@ -71,7 +73,7 @@ def check_subject(subject: str) -> str:
 
 
 def check_scope(scope: str) -> str:
-    """The canonical spelling of what may have config and mode: a subject, a context, or "" (42208)."""
+    """The canonical spelling of a scope of config and mode: a subject, a context, or "" (42208)."""
     context, name = split(scope)
     if name in _RESERVED_NAMES or (context == GLOBAL_CONTEXT and name) or _is_unusable(scope):
         raise invalid_subject(scope)

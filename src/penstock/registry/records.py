@@ -1,7 +1,7 @@
 """Keys and values of `_schemas`, as Confluent's registry writes them.
 
 Keys are written in one order, without spaces, because the log cleaner compares bytes. They are read in any order:
-others wrote other orders. Whoever removes a key removes all spellings of it that were seen, see `state`.
+other registries wrote other orders. A change that removes a key removes all known spellings of it, see `state`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class UnreadableRecordError(Exception):
 
 
 class SchemaKey(NamedTuple):
-    """The most of all keys, so it is a tuple. The others are classes, because equal tuples of two classes are equal."""
+    """Most keys are of this kind, so it is a tuple. The others are classes, because equal tuples of two classes are
+    equal.
+    """
 
     subject: str
     version: int
@@ -69,7 +71,7 @@ class NoopKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherKey:
-    """A kind of record that says nothing to us: associations."""
+    """A kind of record that has no meaning here: associations."""
 
     keytype: str
 
@@ -87,7 +89,7 @@ def context_key(context: str) -> ContextKey:
 def encode_key(key: Key) -> bytes:
     match key:
         case SchemaKey(subject, version):
-            # Put together by hand, because every record that is replayed is compared with its key as we would write it.
+            # Built without a library, because replay compares the key of every record with the key that we would write.
             return b'{"keytype":"SCHEMA","subject":%b,"version":%d,"magic":1}' % (_quote(subject).encode(), version)
         case ConfigKey(scope):
             return _encode({"keytype": "CONFIG", "subject": scope or None, "magic": 0})
@@ -230,7 +232,7 @@ def encode_delete_subject(subject: str, version: int) -> bytes:
 
 
 def decode_delete_subject(data: bytes) -> int:
-    """The version up to which all are soft-deleted."""
+    """All versions up to this one are soft-deleted."""
     return _number(_decode(data), "version")
 
 
@@ -268,7 +270,7 @@ def _decode(data: bytes) -> dict[str, Json]:
     try:
         document = _decode_strictly(data)
     except (ValueError, RecursionError):
-        # Seldom: others have written what JSON does not allow, such as halves of surrogate pairs.
+        # Seldom: other registries have written what JSON does not allow, such as halves of surrogate pairs.
         try:
             document = json.loads(data.decode())
         except (ValueError, RecursionError) as error:

@@ -1,7 +1,7 @@
-"""A registry, composed: brokers, what is known of schemas, the node, the API, one HTTP listener.
+"""A registry, composed: brokers, the state of schemas, the node, the API, one HTTP listener.
 
-The listener is there first, so that a port that is taken fails the start at once and a load balancer sees 503 while the
-topic is read. Nothing but health is answered before the topic was read to its end.
+The listener is there first, so that a port in use fails the start at once and a load balancer sees 503 while the topic
+is read. Only health is served before the topic was read to its end.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class RegistryServer:
         self._identity.kafka_cluster_id = cluster_id
 
     def why_not_ready(self) -> str:
-        """Who was ready stays so while another leader is elected: reads are answered all the time."""
+        """A server that was ready stays so while another leader is elected: it answers reads all the time."""
         node = self.node
         if not node.is_caught_up:
             if not node.was_reached:
@@ -171,7 +171,7 @@ class RegistryServer:
         return "" if self._was_ready else "no leader is elected"
 
     def _routes(self, service: SchemaService, to_leader: ToLeader) -> tuple[list[Route], HttpLimits, ErrorForm]:
-        """In a thread: the API imports what reads and writes JSON."""
+        """In a thread: the API imports the libraries of JSON."""
         from penstock.registry.api.access import Access
         from penstock.registry.api.answers import ERRORS
         from penstock.registry.api.calls import Identity
@@ -226,8 +226,8 @@ class RegistryServer:
 
 
 def _read_client_files(settings: RegistrySettings) -> tuple[ClientSecurity, ssl.SSLContext | None]:
-    """How brokers are reached, and how other instances are, which have the same `ssl.*` settings as this one. In a
-    thread: reads files. Raises ConfigError.
+    """The settings of the connections to brokers, and to other instances, which have the same `ssl.*` settings as this
+    one. In a thread: reads files. Raises ConfigError.
     """
     try:
         own = client_security(settings.client)

@@ -20,7 +20,7 @@ from penstock.schemas.compatibility import Level
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    # What counts where no config says otherwise.
+    # The level where no config sets one.
     default_level: Level = Level.BACKWARD
 
 
@@ -46,5 +46,5 @@ class SchemaService:
             await self._engine.writer.submit(lambda _: Decision((), lambda: None))
 
     def close(self) -> None:
-        """Gives the threads back; work that runs in them is not waited for."""
+        """Gives the threads back without waiting for their work."""
         self._engine.workers.close()

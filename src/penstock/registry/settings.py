@@ -143,7 +143,7 @@ REGISTRY_SECTIONS: Final = (
 )
 REGISTRY_KEYS: Final = tuple(key for _, keys in REGISTRY_SECTIONS for key in keys)
 
-# Why Confluent's keys are ignored, and which; one that ends with a dot stands for all that begin with it.
+# Confluent's keys that are ignored, by the reason; one that ends with a dot stands for all that begin with it.
 IGNORED: Final = (
     ("the topic is read without a group", ("kafkastore.group.id",)),
     (
@@ -177,7 +177,7 @@ _OLD_NAMES: Final = {"master.eligibility": "leader.eligibility", "advertised.hos
 
 
 class RegistrySettings(NamedTuple):
-    """What the parts of a registry are made of."""
+    """The settings of a registry, by its parts."""
 
     all: Settings
     bootstrap: tuple[Address, ...]
@@ -187,7 +187,7 @@ class RegistrySettings(NamedTuple):
     is_eligible: bool
     level: Level
     leader_wait_s: float
-    ignored: tuple[tuple[str, str], ...] = ()  # keys, each with the reason; told when the log has its form
+    ignored: tuple[tuple[str, str], ...] = ()  # keys, each with the reason; logged when the log has its form
 
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> RegistrySettings:
@@ -218,7 +218,7 @@ class RegistrySettings(NamedTuple):
         )
 
     def identity(self, port: int) -> Identity:
-        """What this instance tells the others; `port` is the one that the system gave."""
+        """The metadata that this instance sends to the others; `port` is the one that the system gave."""
         host = self.all["host.name"] or self.listener.host
         if host in _EVERY_ADDRESS:
             host = socket.gethostname()
@@ -234,7 +234,7 @@ def _reason_ignored(name: str) -> str | None:
 
 
 def _bootstrap(servers: tuple[str, ...]) -> tuple[Address, ...]:
-    """A security protocol in front of an address counts for nothing: `kafkastore.security.protocol` does."""
+    """Ignores a security protocol in front of an address: `kafkastore.security.protocol` sets it."""
     addresses = ",".join(servers) or _DEFAULT_BOOTSTRAP
     try:
         return tuple(parse_servers(addresses))

@@ -1,4 +1,4 @@
-"""What the registry knows, and how records of the log change it.
+"""The state of the registry, and its changes by records of the log.
 
 Rules:
 - The state changes in `replay` alone, record by record in the order of the log, on every instance alike.
@@ -53,14 +53,14 @@ _MOST_REPAIRS = 1_000
 
 
 class State:
-    """Everything that the log says. Changes in `replay` alone, on the loop."""
+    """The content of the log. Changes in `replay` alone, on the loop."""
 
     def __init__(self) -> None:
-        # Grows with every record: what was computed at one revision holds while the revision stays.
+        # Grows with every record: a result computed at one revision holds while the revision stays.
         self.revision = 0
         # Records that could not be read.
         self.skipped_records = 0
-        # Behind the last record that was replayed.
+        # The position behind the last replayed record.
         self.next_offset = 0
         # The highest id that each context ever gave, as far as the log shows.
         self.highest_ids: dict[str, int] = {}
@@ -74,7 +74,7 @@ class State:
         self._repairs: dict[SchemaKey, bytes | None] = {}
         self._last_noop: bytes | None = None
 
-    # Questions
+    # Queries
 
     def subject(self, subject: str) -> SubjectVersions | None:
         context = self.contexts.get(context_of(subject))
@@ -106,8 +106,8 @@ class State:
         return found if latest is None else found | latest
 
     def overdue(self) -> list[LogRecord]:
-        """What the leader writes before anything else: old values over records that were not applied, and ids that are
-        gone, if the last NOOP did not tell of them. Other registries write NOOPs that tell nothing.
+        """The records that the leader writes before all others: old values over records that were not applied, and
+        removed ids, if the last NOOP lacks them. NOOPs of other registries have no ids.
         """
         records = [record for key, value in self._repairs.items() for record in self.records_for(key, value)]
         noop = self.noop()
@@ -120,7 +120,7 @@ class State:
         return [*(LogRecord(spelling, None) for spelling in others), LogRecord(ours, value)]
 
     def noop(self, also_gone: Mapping[str, int] = MappingProxyType({})) -> LogRecord:
-        """What a new leader writes to learn the end of the log. It keeps ids that are gone, see `encode_noop`."""
+        """The record by which a new leader learns the end of the log. It keeps removed ids, see `encode_noop`."""
         gone = {
             context: schema_id
             for context, schema_id in self.highest_ids.items()
@@ -158,7 +158,7 @@ class State:
             case ContextKey(_, context):
                 if key == context_key(context):
                     (self._declared.discard if value is None else self._declared.add)(context)
-            # What these two say is done once. That they are gone says nothing.
+            # A record of these two kinds acts once. Its removal means nothing.
             case DeleteSubjectKey(subject):
                 if value is not None:
                     self._soft_delete(subject, decode_delete_subject(value))
@@ -247,7 +247,7 @@ class State:
                 versions.put(replace(stored, deleted=True))
 
     def _clear(self, subject: str) -> None:
-        """Removes what is soft-deleted: Confluent's way to say that a subject was deleted permanently."""
+        """Removes soft-deleted versions: Confluent's record of a subject's permanent deletion."""
         context_name = context_of(subject)
         context = self.contexts.get(context_name)
         versions = self.subject(subject)

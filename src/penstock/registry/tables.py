@@ -1,4 +1,4 @@
-"""What the state is made of: the versions of a subject, and the schemas of a context by id and by content."""
+"""The parts of the state: the versions of a subject, and the schemas of a context by id and by content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SubjectVersions:
         self._versions: dict[int, StoredSchema] = {}
         self._order: list[int] = []
         self.live_count = 0
-        # Of all that were ever here, as far as the log shows: a number is not given again while the subject is there.
+        # Of all versions in the log so far: a number is not given again while the subject exists.
         self.highest = 0
 
     def __len__(self) -> int:
@@ -64,7 +64,7 @@ class SubjectVersions:
 
 
 class Named:
-    """What an id names, and the versions that have the id. Most ids have one, so a set is made for the second alone."""
+    """The content of an id, and the versions that have the id. Most ids have one, so only the second makes a set."""
 
     __slots__ = ("_first", "_others", "content")
 
@@ -105,7 +105,7 @@ class ContextSchemas:
         self._names: list[str] = []
         self._names_are_sorted = True
         self._by_id: dict[int, Named] = {}
-        # One id, or in rare cases several: whoever imports a schema chooses its id.
+        # One id, or in rare cases several: an import chooses its ids.
         self._ids: dict[bytes, int | tuple[int, ...]] = {}
 
     def names(self) -> list[str]:
@@ -120,12 +120,12 @@ class ContextSchemas:
         return self._by_id.get(schema_id)
 
     def id_of(self, content: Content) -> int | None:
-        """The id of this content. The lowest of several: which came first is not known after compaction."""
+        """The id of this content. The lowest of several: after compaction the log does not show which came first."""
         ids = self._ids.get(content.key)
         return min(ids) if isinstance(ids, tuple) else ids
 
     def put(self, stored: StoredSchema) -> StoredSchema | None:
-        """Puts the version, and gives the one that it takes the place of."""
+        """Puts the version, and returns the one that it replaces."""
         versions = self.subjects.get(stored.subject)
         if versions is None:
             versions = self.subjects[stored.subject] = SubjectVersions()

@@ -1,8 +1,8 @@
 """Whether a schema may follow the versions before it: levels, policies, groups, reserved fields.
 
 BACKWARD: the new schema reads what was written with the old one. FORWARD: the old one reads what is written with the
-new one. FULL: both. Without TRANSITIVE the newest of the older versions counts alone. With a group, only versions that
-have the same value of that metadata property as the new schema are looked at.
+new one. FULL: both. Without TRANSITIVE only the newest of the older versions counts. With a group, only versions with
+the same value of that metadata property as the new schema are compared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.schemas.schema import Metadata, ParsedSchema, Policy
 
 # The property of the metadata that lists the fields no version may have.
 RESERVED = "confluent:reserved"
-# An old schema is shown in the messages up to here.
+# Messages show an old schema up to this length.
 _SHOWN_CHARACTERS = 10 * 1024
 
 
@@ -54,7 +54,7 @@ def is_transitive(level: Level) -> bool:
 
 
 class Versioned(Protocol):
-    """An older version. A caller with many of them may parse the schema when it is asked for."""
+    """An older version. A caller with many of them may parse the schema only when `schema` is called."""
 
     @property
     def version(self) -> int: ...
@@ -84,7 +84,7 @@ class CompatibilityRules:
 def check(
     new: ParsedSchema, metadata: Metadata | None, older: Sequence[Versioned], rules: CompatibilityRules
 ) -> list[str]:
-    """What speaks against the new schema, in Confluent's words; nothing does if the list is empty.
+    """The objections to the new schema, in Confluent's words; an empty list means that it is compatible.
 
     `older` are the live versions, oldest first.
     """

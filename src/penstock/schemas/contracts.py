@@ -1,4 +1,4 @@
-"""Metadata and rules as JSON has them, in requests, answers and the records of `_schemas`, and what rules have to keep.
+"""Metadata and rules as JSON has them, in requests, answers and the records of `_schemas`, and the checks of rules.
 
 Fields that are empty are left out. Rules are not executed here: clients do that.
 """
@@ -13,7 +13,7 @@ from penstock.schemas.json_text import Json
 from penstock.schemas.schema import InvalidSchemaError, Metadata, Rule, RuleSet
 
 _RULE_NAME = re.compile(r"[^\W\d][\w-]{0,255}")
-# Modes of rules by the list they stand in. Two of them go both ways, and may have two actions with a comma between.
+# Modes of rules by their list. Two of them go both ways, and may have two actions with a comma between.
 _MODES = {
     "migrationRules": frozenset({"UPGRADE", "DOWNGRADE", "UPDOWN"}),
     "domainRules": frozenset({"WRITE", "READ", "WRITEREAD"}),
@@ -65,7 +65,7 @@ def rule_set_to_json(rule_set: RuleSet) -> dict[str, Json]:
 
 
 def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | None:
-    """What a config gives every schema, with what the schema has itself; the new one wins."""
+    """A config's metadata for every schema, merged with the schema's own, which wins."""
     if old is None or new is None:
         return new if old is None else old
     return Metadata.of(
@@ -74,7 +74,7 @@ def merged_metadata(old: Metadata | None, new: Metadata | None) -> Metadata | No
 
 
 def merged_rule_sets(old: RuleSet | None, new: RuleSet | None) -> RuleSet | None:
-    """Rules of the old set that the new one has no rule of that name for, and then those of the new one."""
+    """The old rules whose names the new set lacks, and then the new rules."""
     if old is None or new is None:
         return new if old is None else old
     return RuleSet(

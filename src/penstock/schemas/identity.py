@@ -1,4 +1,4 @@
-"""What tells schemas apart: the MD5 that `_schemas` keeps, and the same 16 bytes as a guid.
+"""The identity of a schema: the MD5 that `_schemas` keeps, and the same 16 bytes as a guid.
 
 Equal text, references, metadata and rules are the same schema, in whatever subject. The order of the bytes is
 Confluent's, so that either registry finds what the other has written.
@@ -21,7 +21,7 @@ def fingerprint(
     metadata: Metadata | None = None,
     rule_set: RuleSet | None = None,
 ) -> bytes:
-    """16 bytes over the canonical text and all that belongs to it."""
+    """16 bytes over the canonical text, references, metadata and rules."""
     # Not for secrecy: it is the key that Confluent's registry stores.
     digest = hashlib.md5(usedforsecurity=False)
     for part in _parts(text, references, metadata, rule_set):
@@ -30,7 +30,7 @@ def fingerprint(
 
 
 def md5_text(md5: bytes) -> str:
-    """As the records of `_schemas` have it."""
+    """Base64, as in the records of `_schemas`."""
     return base64.b64encode(md5).decode()
 
 

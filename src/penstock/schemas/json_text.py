@@ -16,7 +16,7 @@ from typing import Self, TypeAlias
 from penstock.schemas.limits import Limits
 from penstock.schemas.schema import InvalidSchemaError
 
-# dict and list rather than recursive types: every reader of a foreign document looks at what it got before it uses it.
+# dict and list rather than recursive types: every reader of a foreign document checks each value before using it.
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Number | None"
 
 
@@ -43,7 +43,7 @@ class _RefusedNumberError(ValueError):
 
 
 def read_json(text: str, limits: Limits, *, keep_numbers: bool = True) -> Json:
-    """The document, or an `InvalidSchemaError` where it is none or past a limit."""
+    """The document, or an `InvalidSchemaError` if the text is no JSON or past a limit."""
     parse_float = Number if keep_numbers else _finite
     try:
         document: Json = json.loads(text, parse_float=parse_float, parse_constant=_refuse_constant)
@@ -51,7 +51,9 @@ def read_json(text: str, limits: Limits, *, keep_numbers: bool = True) -> Json:
         raise InvalidSchemaError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except _RefusedNumberError as error:
         raise InvalidSchemaError(str(error)) from None
-    except ValueError:  # Python does not read numbers of thousands of digits, and says so in words about itself
+    except (
+        ValueError
+    ):  # Python does not read numbers of thousands of digits, and its message is about Python's settings
         raise InvalidSchemaError("A number has too many digits") from None
     except RecursionError:
         raise InvalidSchemaError(f"The document nests more than {limits.nesting} deep") from None

@@ -1,4 +1,4 @@
-"""How much of a schema is looked at before it is refused. Every number bounds time or memory of one request."""
+"""The limits of a schema before it is refused. Every number bounds time or memory of one request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.schemas.schema import InvalidSchemaError
 class Limits:
     # A record of `_schemas` has at most max.message.bytes (1 MiB) anyway, and the text is the larger part of it.
     text_bytes: int = 1 << 20
-    # The text and all that it refers to, one after another.
+    # The text and all texts that it refers to, one after another.
     resolved_bytes: int = 4 << 20
     # Brackets in brackets. Recursive functions take up to four frames for each, and Python allows 1,000 in all.
     nesting: int = 128
@@ -29,7 +29,7 @@ class Limits:
     depth: int = 64
     # The same for Avro, with five frames each: a record in a union counts thrice, and a text can nest 32 of them.
     avro_depth: int = 128
-    # What does not fit is listed up to here: an answer with ten thousand messages is of no use.
+    # At most so many differences are listed: an answer with ten thousand messages is of no use.
     differences: int = 500
 
 
@@ -40,7 +40,9 @@ _Result = TypeVar("_Result")
 
 
 def bounded(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Names allow types to nest deeper than any text does; what goes down too far for Python is refused, not broken."""
+    """Names allow types to nest deeper than any text does. A schema too deep for Python is refused, and breaks
+    nothing.
+    """
 
     @wraps(function)
     def call(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
@@ -60,7 +62,7 @@ TOO_FAR_APART = (
 
 
 class Budget:
-    """The work that one comparison may do: each step is paid for, and a spent budget is an error."""
+    """The work that one comparison may do: the caller pays for each step, and an overspent budget is an error."""
 
     def __init__(self, limits: Limits, refusal: str = TOO_LARGE, deepest: int | None = None) -> None:
         self._refusal = refusal

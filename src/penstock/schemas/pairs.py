@@ -27,7 +27,7 @@ class ComparedPairs(Generic[_Found]):
         self._assumed: set[tuple[int, int]] = set()
 
     def compare(self, one: object, other: object, compare_new: Callable[[], list[_Found]]) -> list[_Found]:
-        """What does not fit. `compare_new` is asked for a pair that is not known."""
+        """The differences of the pair. `compare_new` compares a pair that is not known."""
         key = (id(one), id(other))
         if key in self._known:
             self._budget.spend()

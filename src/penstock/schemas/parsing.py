@@ -1,4 +1,4 @@
-"""The way in: text of any format to a parsed schema, within limits."""
+"""Parses the text of a schema in any format, within limits."""
 
 from __future__ import annotations
 
@@ -66,15 +66,16 @@ def parse(
     *,
     is_new: bool = True,
 ) -> ParsedSchema:
-    """The schema, or an `InvalidSchemaError` that says what is wrong with the text.
+    """The schema, or an `InvalidSchemaError` that names the fault in the text.
 
-    `resolved` has what the references name, and what those name in turn, each after all that it needs. A schema that is
-    stored already is not new: it is read even if a new one like it would be refused.
+    `resolved` has the schemas that the references name, and those that they name in turn, each after all that it needs.
+    A stored schema is not new: it is read even if a new one like it would be refused.
     """
     _check_sizes(text, resolved, limits, is_new=is_new)
     try:
         parsed = FORMATS[schema_type](text, tuple(references), resolved, limits, is_new=is_new)
-        # Printed here, so that what cannot be printed or stored (a lone surrogate, say) is an error here and now.
+        # Printed here, so that a text that cannot be printed or stored (a lone surrogate, say) is an error here and
+        # now.
         if len(parsed.canonical_text.encode()) > limits.text_bytes and is_new:
             raise InvalidSchemaError(f"The schema has more than {limits.text_bytes} bytes when it is printed")
     except UnicodeEncodeError:
@@ -83,7 +84,7 @@ def parse(
 
 
 def _check_sizes(text: str, resolved: Sequence[ResolvedReference], limits: Limits, *, is_new: bool) -> None:
-    # What is stored already may have grown when it was normalised.
+    # A stored schema may have grown when it was normalised.
     if len(text) > limits.text_bytes and is_new:
         raise InvalidSchemaError(f"The schema has more than {limits.text_bytes} characters")
     if len(resolved) > limits.references:

@@ -1,4 +1,4 @@
-"""What every format says of a schema, and the data that is kept beside its text: references, metadata, rules.
+"""The interface of every format's schema, and the data kept beside its text: references, metadata, rules.
 
 `Metadata` and `RuleSet` are plain data: they are stored, compared and hashed, never executed. Collections in them are
 sorted where Confluent's registry sorts them, because their order goes into the hash.
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class InvalidSchemaError(Exception):
-    """The text is no schema, or a schema that is too large to be worked on; the message is for the caller (42201)."""
+    """The text is no schema, or one that is too large to work on; the message is for the caller (42201)."""
 
 
 class SchemaType(StrEnum):
@@ -42,11 +42,11 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedReference:
-    """A schema that another one needs, directly or through others. Those that it needs itself come before it."""
+    """A schema that another one needs, directly or through others. The schemas that it needs itself come before it."""
 
     name: str
     text: str
-    # Where it is registered. Two versions of a schema that refer to the same one need no comparison of it.
+    # Its subject and version. Two versions of a schema that refer to the same one need no comparison of it.
     subject: str = ""
     version: int = 0
 
@@ -98,7 +98,7 @@ class RuleSet:
 class SchemaTags:
     """Tags that a schema has inline, at one place."""
 
-    # Names from the outermost type on, with dots between. A dot in front is left away.
+    # Names from the outermost type on, with dots between, without a dot in front.
     entity_path: str
     # "sr_record" or "sr_field".
     entity_type: str
@@ -110,10 +110,10 @@ _PLACES = re.compile(r"\{(reader|writer|path|info)\}")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that a reader cannot read.
+    """One difference that a reader cannot read.
 
-    `description` has `{reader}` and `{writer}` where the text says which of the two schemas is meant, and `{path}` and
-    `{info}` where it says what is.
+    `description` has `{reader}` and `{writer}` in place of the two schemas, and `{path}` and `{info}` in place of the
+    details.
     """
 
     kind: str
@@ -139,14 +139,14 @@ class Difference:
 
 
 class ParsedSchema(Protocol):
-    """A schema that was understood. It does not change, so whoever parsed it may keep it."""
+    """A parsed schema. It does not change, so the caller may keep it."""
 
     @property
     def schema_type(self) -> SchemaType: ...
 
     @property
     def canonical_text(self) -> str:
-        """The text that is stored and hashed. Parsed again it gives the same text."""
+        """The text that is stored and hashed. Parsing it again gives the same text."""
         ...
 
     @property
@@ -154,15 +154,15 @@ class ParsedSchema(Protocol):
 
     @property
     def name(self) -> str | None:
-        """The name of what the schema describes, where the format gives it one."""
+        """The name of the described type, where the format gives it one."""
         ...
 
     def normalized(self) -> ParsedSchema:
-        """The schema with everything sorted whose order means nothing."""
+        """The schema, sorted where the order means nothing."""
         ...
 
     def formatted(self, format_name: str) -> str:
-        """The text in a format that a caller asked for by name; an unknown format is the canonical text."""
+        """The text in the format of this name; an unknown format is the canonical text."""
         ...
 
     def has_top_level_field(self, name: str) -> bool: ...
@@ -176,5 +176,5 @@ class ParsedSchema(Protocol):
         ...
 
     def differences_from(self, writer: ParsedSchema, policy: Policy) -> Sequence[Difference]:
-        """What this schema cannot read of data that was written with `writer`, which has the same type."""
+        """The data of `writer`, a schema of the same format, that this schema cannot read."""
         ...

@@ -1,4 +1,4 @@
-"""Tags that stand inside a schema, at records and fields: what all formats share."""
+"""Tags inside a schema, at records and fields: the part that all formats share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Entity:
 
 
 def json_entity(path: str, kind: str, node: dict[str, Json]) -> Entity:
-    """Tags of a JSON object are a list of its own."""
+    """The tags are a list in the JSON object itself."""
     tags = node.get(TAGS)
 
     def write(tags: tuple[str, ...]) -> None:

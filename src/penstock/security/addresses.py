@@ -1,4 +1,4 @@
-"""Addresses of clients, in one way of writing for each: ACLs, policies, quotas and limits compare them as texts."""
+"""Addresses of clients, each in one spelling: ACLs, policies, quotas and limits compare them as texts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import ipaddress
 
 
 def parse_address(text: str) -> str | None:
-    """None for what is no address. An IPv4 address that arrived on an IPv6 socket is that IPv4 address, and Java writes
-    `0:0:0:0:0:0:0:1` where others write `::1`.
+    """None if the text is no address. An IPv4 address that arrived on an IPv6 socket becomes that IPv4 address, and
+    Java's `0:0:0:0:0:0:0:1` becomes `::1`.
     """
     try:
         address = ipaddress.ip_address(text.partition("%")[0])
@@ -18,5 +18,5 @@ def parse_address(text: str) -> str | None:
 
 
 def canonical_host(host: str) -> str:
-    """The same; `*`, and what else is no address, stays as it is."""
+    """The same; `*`, and any other text that is no address, stays as it is."""
     return parse_address(host) or host

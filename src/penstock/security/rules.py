@@ -1,11 +1,11 @@
-"""How an access is decided, as Kafka's StandardAuthorizer does it, and which rule decided.
+"""Decides an access as Kafka's StandardAuthorizer does, and names the rule that decided.
 
 Rules, the first that applies:
 1. A super user may do everything.
 2. A policy that denies a tag of the topic refuses (see `penstock.security.policies`).
 3. An ACL with DENY refuses.
 4. An ACL or a policy that allows it allows it.
-5. A resource without any ACL, of anybody for anything, is open where `allow.everyone.if.no.acl.found` says so.
+5. A resource without any ACL at all is open where `allow.everyone.if.no.acl.found` says so.
 6. Everything else is refused.
 
 An ACL applies when its pattern matches the name (the same name, `*`, or a prefix), when its principal is that of the
@@ -38,7 +38,7 @@ class AccessDecision(NamedTuple):
     is_allowed: bool
     reason: Reason
     rule: str  # in words, for people and for the audit trail
-    # From this time on the decision may be another, because a policy begins or ends; None where time plays no part.
+    # At this time the decision may change, because a policy begins or ends; None where time plays no part.
     valid_until_ms: int | None = None
 
 
@@ -47,12 +47,12 @@ _OPEN = AccessDecision(True, Reason.NO_ACL, "no ACL, and allow.everyone.if.no.ac
 _CLOSED = AccessDecision(False, Reason.NO_ACL, Reason.NO_ACL.value)
 _NO_MATCH = AccessDecision(False, Reason.NO_MATCHING_ACL, Reason.NO_MATCHING_ACL.value)
 
-# A name that stands for any resource of a type, as in Kafka: a super user is one whatever is denied by name.
+# A name that stands for any resource of a type, as in Kafka: a super user may do everything, whatever names are denied.
 _ANY_NAME = "hardcode"
 
 
 class Rules(NamedTuple):
-    """All that decides, for one state of the metadata."""
+    """The inputs of all decisions, for one state of the metadata."""
 
     acls: AclIndex
     policies: PolicyIndex = PolicyIndex()
@@ -60,10 +60,10 @@ class Rules(NamedTuple):
     is_open_without_acls: bool = False
 
     def decide(self, asked: Asked, tags: Iterable[str] = (), now_ms: int = 0) -> AccessDecision:
-        """`tags` are those of the topic, where the resource is one.
+        """`tags` are the topic's, where the resource is a topic.
 
-        Costs about 10 us with 10,000 ACLs: a dictionary is asked for each length of a prefix that there is. Measured by
-        `python -m bench.acls`.
+        Costs about 10 us with 10,000 ACLs: one look into a dictionary for each length of a prefix that exists. Measured
+        by `python -m bench.acls`.
         """
         if asked.principal in self.super_users:
             return _SUPER_USER

@@ -1,4 +1,4 @@
-"""What every format does: values as JSON has them to payloads, and back."""
+"""The interface of every format: from values as JSON has them to payloads, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_BYTES: Final = 2**31 - 1
 
 
 class Codec(Protocol):
-    """Of one schema. It does not change, and several threads may use it. It never asks the registry."""
+    """The codec of one schema. It does not change, and several threads may use it. It never calls the registry."""
 
     @property
     def schema_type(self) -> SchemaType: ...
@@ -21,12 +21,12 @@ class Codec(Protocol):
         ...
 
     def indexes(self, message: str | None) -> bytes:
-        """What stands between the id and the payload; empty for most formats. Raises ChoiceError."""
+        """The bytes between the id and the payload; empty for most formats. Raises ChoiceError."""
         ...
 
     def encode(self, value: Any, message: str | None, most_bytes: int = MOST_BYTES) -> bytes:
-        """Without any frame. Raises PayloadError. A codec whose payloads can be much larger than their JSON stops with
-        TooLargeError when there are more bytes than `most_bytes`; the others need not look.
+        """The payload without any frame. Raises PayloadError. A codec whose payloads can be much larger than their JSON
+        stops with TooLargeError at more bytes than `most_bytes`; the others need no check.
         """
         ...
 

@@ -17,7 +17,7 @@ from penstock.serdes.errors import UnusableSchemaError
 class CodecOptions:
     # Avro: values of unions may come without the name of their branch.
     is_lenient: bool = False
-    # JSON: also what others wrote is checked.
+    # JSON: payloads of other writers are checked too.
     checks_read: bool = False
 
 
@@ -41,7 +41,7 @@ def parse_schema(schema: NewSchema, others: Sequence[ReferencedSchema]) -> Parse
     references = [Reference(each.name, each.subject, each.version) for each in schema.references]
     resolved = [ResolvedReference(each.name, each.text, each.subject, each.version) for each in others]
     try:
-        # Not as a new one: whether it may be registered is the registry's to say.
+        # Not as a new one: the registry decides whether it may be registered.
         return parse(schema_type, schema.text, references, resolved, is_new=False)
     except ModuleNotFoundError as error:
         raise UnusableSchemaError(str(explained(error, f"a schema of {schema_type}"))) from None

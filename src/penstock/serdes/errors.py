@@ -1,10 +1,10 @@
-"""Why a value does not become a payload, or a payload no value."""
+"""The errors of values that become no payload, and of payloads that become no value."""
 
 from __future__ import annotations
 
 
 class SerdesError(Exception):
-    """All of the below. The message is for whoever sent the value, and has no more of it than a few characters."""
+    """All of the below. The message is for the sender of the value, and shows at most a few characters of the value."""
 
 
 class PayloadError(SerdesError):
@@ -16,7 +16,7 @@ class PayloadError(SerdesError):
         self.path = path
 
     def inside(self, *steps: str | int) -> PayloadError:
-        """The same, seen from further outside."""
+        """The same error, with the path from further outside."""
         self.path = (*steps, *self.path)
         return self
 
@@ -36,11 +36,11 @@ class TooManyRowsError(SerdesError):
 
 
 class FramingError(SerdesError):
-    """The bytes do not say which schema they were written with."""
+    """The bytes do not name the schema that they were written with."""
 
 
 class ChoiceError(SerdesError):
-    """What was said about the schema does not lead to one."""
+    """The caller's choice does not lead to a schema."""
 
 
 class UnusableSchemaError(SerdesError):

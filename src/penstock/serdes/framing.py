@@ -1,9 +1,9 @@
-"""How a payload says which schema it was written with.
+"""The frame of a payload, which names the schema that it was written with.
 
 In front of it: a zero byte, then the id as four bytes. Or in a header, `__key_schema_id` or `__value_schema_id`: a byte
 that is one, then the guid as 16 bytes, and nothing in front of the payload. A header may also hold the first form.
-Readers look at the header first. Payloads of Protobuf also say which message of the file they hold: its position in the
-file, and the positions in the messages that enclose it; they follow the id or the guid.
+Readers look at the header first. Payloads of Protobuf also name their message in the file: by its position in the file,
+and the positions in the messages that enclose it; these indexes follow the id or the guid.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def read_indexes(data: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(number: int) -> bytes:
-    number <<= 1  # zigzag of what is never negative
+    number <<= 1  # zigzag of a number that is never negative
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)

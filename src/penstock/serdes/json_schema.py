@@ -1,6 +1,7 @@
 """The codec of a JSON schema: the payload is the JSON text of a value that fits the schema.
 
-Values are checked when they are written. What others wrote is read as it is, unless the caller wants that checked too.
+The codec checks values when it writes them. It reads payloads of other writers unchecked, unless the caller wants that
+check too.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from penstock.schemas.schema import SchemaType
 from penstock.serdes.codec import MOST_BYTES
 from penstock.serdes.errors import ChoiceError, PayloadError
 
-# Visits of one place up to which the library is asked what does not fit: it takes a tenth of a millisecond for each.
+# Above so many visits of one place the library is not asked for the place of an error: a visit takes a tenth of a ms.
 _MOST_DESCRIBED = 500
 
 

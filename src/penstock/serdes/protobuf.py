@@ -43,7 +43,7 @@ class ProtobufCodec:
         try:
             json_format.ParseDict(value, target, descriptor_pool=self._pool, max_recursion_depth=_MOST_DEPTH)
             return bytes(target.SerializeToString(deterministic=True))
-        # The library lets the errors of Python through for values of another shape than it expects.
+        # The library lets Python's own errors through for values of another shape than it expects.
         except (json_format.ParseError, EncodeError, ValueError, TypeError, AttributeError, KeyError) as error:
             raise PayloadError(f"the value does not fit {target.DESCRIPTOR.full_name}: {_words(error)}") from None
         except RecursionError:
@@ -76,7 +76,7 @@ class ProtobufCodec:
         return self._named(message)
 
     def find(self, message: str) -> Descriptor | None:
-        """By its full name."""
+        """The message of this full name."""
         try:
             return self._named(f".{message}")
         except ChoiceError:
@@ -86,7 +86,7 @@ class ProtobufCodec:
         return message_factory.GetMessageClass(descriptor)()
 
     def _named(self, message: str | None) -> Descriptor:
-        """By its full name, or by what follows the package; the first one without a name."""
+        """By its full name, or by the part behind the package; the first one without a name."""
         if message is None:
             return self._messages[0]
         package = self._file.package
@@ -113,8 +113,8 @@ class ProtobufCodec:
         found: Descriptor | None = None
         for index in indexes:
             inner = self._messages if found is None else _written_out(found)
-            # Java's clients count the messages that the text has, and Python's also the entries of maps that come
-            # before. An index that no message has by the one count has a meaning by the other if there is but one left.
+            # Java's clients count the messages in the text, and Python's also the entries of maps that come before. An
+            # index without a message by the one count has a meaning by the other if only one message is left.
             if found is not None and index >= len(inner):
                 entries = len(found.nested_types) - len(inner)
                 inner = inner[index - entries :] if entries <= index else inner
@@ -132,6 +132,6 @@ def _written_out(outer: Descriptor) -> list[Descriptor]:
 
 
 def _words(error: Exception) -> str:
-    """The first line: what follows lists all fields there are."""
+    """The first line: the lines after it list all fields of the message."""
     text = str(error).partition("\n")[0].strip()
     return (text or type(error).__name__)[:300]

@@ -1,8 +1,8 @@
 """Values to payloads and back, with schemas of a registry.
 
-`Serializers` belongs to whoever has the registry client, and keeps compiled schemas within bounds. Its methods block
-when they have to ask the registry or to compile a schema. Code on an event loop calls `peek_encoder` or `peek_decode`
-first, and their siblings in a thread when the answer is None; an `Encoder` never blocks, and is good for many records.
+`Serializers` uses the registry client of its owner, and keeps compiled schemas within bounds. Its methods block when
+they call the registry or compile a schema. Code on an event loop calls `peek_encoder` or `peek_decode` first, and their
+siblings in a thread when the answer is None; an `Encoder` never blocks, and is good for many records.
 
 Null is not a value here: a null key or value of a record has no schema, and stays null.
 """
@@ -41,7 +41,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True)
 class SchemaChoice:
-    """Which schema a value is written with: exactly one of text, id, version and latest.
+    """The choice of the schema that a value is written with: exactly one of text, id, version and latest.
 
     The subject follows from the strategy unless it is given. A text is registered, or only looked up without
     `auto_register`.
@@ -53,10 +53,10 @@ class SchemaChoice:
     is_latest: bool = False
     subject: str | None = None
     strategy: Strategy = Strategy.TOPIC_NAME
-    # What the text is; what the schema that was found has to be, where it is given.
+    # The format of the text, or the required format of a schema that the registry has.
     schema_type: SchemaType | None = None
     references: tuple[SchemaReference, ...] = ()
-    # Of a Protobuf file: which of its messages, by name. The first one otherwise.
+    # The message's name in a Protobuf file. The first message if it is None.
     message: str | None = None
     auto_register: bool = True
     normalize: bool = False
@@ -67,7 +67,7 @@ class Encoder:
     """Writes values with one schema. It never blocks."""
 
     schema: RegisteredSchema
-    # Where the schema was found; None for one that was named by its id.
+    # The subject of the schema; None for a schema that was named by its id.
     subject: str | None
     is_key: bool
     _codec: Codec = field(repr=False)
@@ -128,15 +128,15 @@ class Serializers:
         return self._encoder(self._registry, topic, is_key, choice)
 
     def peek_encoder(self, topic: str, is_key: bool, choice: SchemaChoice) -> Encoder | None:
-        """None where the registry has to be asked, or the schema to be compiled: call `encoder` in a thread then."""
+        """None where the registry must be called or the schema compiled: call `encoder` in a thread then."""
         try:
             return self._encoder(self._kept, topic, is_key, choice)
         except NotKeptError:
             return None
 
     def draft(self, topic: str, is_key: bool, choice: SchemaChoice) -> Encoder:
-        """Of a text that is not registered for it, and that the registry would take as far as it tells. What it writes
-        names no schema, and tells whether values fit the text. Raises SerdesError and RegistryClientError.
+        """The encoder of a text before its registration, which the registry would accept as far as its check tells. The
+        payloads name no schema, and show whether values fit the text. Raises SerdesError and RegistryClientError.
         """
         _check(choice)
         assert choice.text is not None
@@ -147,8 +147,8 @@ class Serializers:
         return Encoder(RegisteredSchema(new, id=0), choice.subject, is_key, codec, choice.message, before)
 
     def _refuse_unfit(self, subject: str, new: NewSchema, normalize: bool) -> None:
-        """A text that is there already is fit, even if it could not come after those that came after it. A registry
-        that gives no verdict is asked again by the registration.
+        """A text that is registered already is fit, even if it is incompatible with later versions. Where the registry
+        gives no verdict, the registration will show it.
         """
         try:
             if self._is_there(subject, new, normalize):
@@ -164,7 +164,7 @@ class Serializers:
             raise RegistryAnswerError(409, 409, text)
 
     def _is_there(self, subject: str, new: NewSchema, normalize: bool) -> bool:
-        """Kept for a while, and asked once for all callers, unlike a verdict."""
+        """The client keeps the answer for a while, and asks once for all callers, unlike a verdict."""
         try:
             self._registry.lookup(subject, new, normalize=normalize)
         except RegistryAnswerError as error:
@@ -178,7 +178,7 @@ class Serializers:
         return self._decode(self._registry, read_frame(data, headers, is_key=is_key))
 
     def peek_decode(self, topic: str, is_key: bool, data: bytes, headers: Headers = ()) -> Decoded | None:
-        """None where the registry has to be asked, or the schema to be compiled: call `decode` in a thread then."""
+        """None where the registry must be called or the schema compiled: call `decode` in a thread then."""
         try:
             return self._decode(self._kept, read_frame(data, headers, is_key=is_key))
         except NotKeptError:

@@ -1,4 +1,4 @@
-"""Which subject a topic's schemas are registered under."""
+"""The subject under which a topic's schemas are registered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.serdes.errors import ChoiceError
 
 
 class Strategy(StrEnum):
-    """By Confluent's names. ASSOCIATED asks the registry, and is TOPIC_NAME where the registry has nothing."""
+    """By Confluent's names. ASSOCIATED is the registry's answer, or TOPIC_NAME where the registry has none."""
 
     TOPIC_NAME = "TOPIC_NAME"
     RECORD_NAME = "RECORD_NAME"
@@ -41,7 +41,7 @@ def strategy_named(text: str) -> Strategy:
 
 
 def subject_for(strategy: Strategy, topic: str, record_name: str | None, *, is_key: bool) -> str:
-    """Not for ASSOCIATED, which the registry answers."""
+    """Not for ASSOCIATED: only the registry knows that subject."""
     if not strategy.needs_record:
         return f"{topic}-{'key' if is_key else 'value'}"
     if record_name is None:

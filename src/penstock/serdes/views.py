@@ -1,4 +1,4 @@
-"""The registry as serializers see it: one that answers, or one that only says what it has kept."""
+"""The registry as serializers see it: one that may block, or one that only returns what the client has kept."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class NotKeptError(Exception):
-    """The registry would have to be asked."""
+    """The client has not kept the answer, so it would have to call the registry."""
 
 
 class View(Protocol):

@@ -70,8 +70,8 @@ class Streams:
         name: str | None = None,
     ) -> Stream:
         """A topic whose records each count, or several topics with the same formats: a list of them, merged, or a
-        pattern, `re.compile("orders-.*")`, which also finds those that are made later. `time` is a column, or SQL, of
-        type timestamp; without it the record's timestamp. `grace` is for windows and joins that do not say theirs."""
+        pattern, `re.compile("orders-.*")`, which also finds topics that are made later. `time` is a column, or SQL, of
+        type timestamp; without it the record's timestamp. `grace` is for windows and joins without their own."""
         if not isinstance(topic, str | re.Pattern):
             streams = [
                 self.stream(each, key=key, value=value, time=time, grace=grace, start=start, headers=headers)

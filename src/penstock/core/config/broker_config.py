@@ -79,7 +79,7 @@ class BrokerConfig:
     quotas: QuotaSection
     cleaner: CleanerSection
     audit: AuditSection
-    # Passwords are among these, and whoever prints a configuration must not print them.
+    # Passwords are among these: code that prints a configuration must leave them out.
     zookeeper: ZooKeeperSection = field(repr=False)
     monitoring: MonitoringSection = field(repr=False)
     schema_registry: SchemaRegistrySection = field(repr=False)
@@ -151,12 +151,12 @@ class BrokerConfig:
         return self._build(self.static, dynamic_default, dynamic_broker)
 
     def get(self, name: str) -> ConfigValue:
-        """The value in effect of a key of the table. KeyError for a key that is not there: a mistake of ours."""
+        """The value in effect of a key of the table. A KeyError for any other name is a mistake of ours."""
         return self.values[name]
 
     def listener_value(self, listener: str, name: str, mechanism: str | None = None) -> ConfigValue:
-        """The value in effect of a key on one listener: that of the listener's mechanism, of the listener, of the key.
-        In that order, whichever layer has it.
+        """The value in effect of a key on one listener: the value for the listener's mechanism comes before the value
+        for the listener, and that before the key's own, whichever layer each is in.
         """
         prefix = f"{LISTENER_PREFIX}{listener.lower()}."
         if mechanism is not None and f"{prefix}{mechanism.lower()}.{name}" in self.values:
@@ -176,8 +176,8 @@ class BrokerConfig:
     def stored_topic_config(self, overrides: Mapping[str, str]) -> Mapping[str, ConfigValue]:
         """As `topic_config`, for settings that were checked when they were stored.
 
-        A later version, or a change of the broker's defaults, may see them otherwise; a partition must open all the
-        same, so what is not understood any more falls back to the broker's default.
+        A later version, or a change of the broker's defaults, may refuse a stored value. The partition must open all
+        the same, so the broker's default replaces a value that is not understood any more.
         """
         try:
             return self.topic_config(overrides)
@@ -195,7 +195,7 @@ class BrokerConfig:
         return directories
 
     def advertised_endpoints(self, bound_ports: Mapping[str, int], host_name: str) -> tuple[Endpoint, ...]:
-        """What clients are told to connect to, once the listeners are bound (`bound_ports` by listener name)."""
+        """The endpoints that clients connect to, once the listeners are bound (`bound_ports` by listener name)."""
         return advertise(self.endpoints, self.configured_advertised, bound_ports, host_name)
 
 
@@ -279,9 +279,10 @@ def _listeners(values: Mapping[str, Any]) -> tuple[tuple[Endpoint, ...], tuple[E
 def _inter_broker_listener(
     values: Mapping[str, Any], static: Mapping[str, str], advertised: tuple[Endpoint, ...]
 ) -> str:
-    """Other brokers find this one by what it advertises, so a name that is asked for must be among that.
+    """Other brokers find this one by what it advertises, so a configured name must be that of an advertised listener.
 
-    Without a word in the file the first listener will do where none is named PLAINTEXT: a single broker needs none.
+    Without a configured name or protocol, and without a listener PLAINTEXT, the first listener is taken: a broker that
+    is alone has no use for the name.
     """
     name_key, protocol_key = "inter.broker.listener.name", "security.inter.broker.protocol"
     named, protocol = values[name_key], values[protocol_key]
@@ -299,7 +300,7 @@ def _inter_broker_listener(
 
 
 def _warnings(static: Mapping[str, str]) -> tuple[str, ...]:
-    """One line per reason for the keys without effect, one line per key that nobody knows."""
+    """One line per reason for the keys without effect, one line per unknown key."""
     without_effect: dict[str, list[str]] = {}
     unknown: list[str] = []
     for name in static:

@@ -51,7 +51,7 @@ def apply_changes(
 
 
 def check_broker_list_changes(changes: Iterable[ConfigChange]) -> None:
-    """Kafka's brokers refuse a list operation with other words than its controller does for topics."""
+    """For a list operation on another kind of key, Kafka's brokers use other words than its controller for topics."""
     for name, operation, _ in changes:
         if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
             key = find_broker_key(name)

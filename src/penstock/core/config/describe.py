@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of a topic, a broker or a group: every key with its value, and where that comes from.
+"""What DescribeConfigs returns for a topic, a broker or a group: every key with its value and the value's source.
 
 The order of synonyms, and a source of DEFAULT_CONFIG for a value that came from a key's other name, are Kafka's.
 """
@@ -67,7 +67,7 @@ def describe_group(
 def _overridable(
     config: BrokerConfig, key: ConfigKey, value: ConfigValue, override_source: ConfigSource | None
 ) -> ConfigEntry:
-    """A key whose default is a broker key; `override_source` says that the resource has a value of its own."""
+    """A key whose default is a broker key; `override_source` is the source of the resource's own value."""
     text = format_value(value)
     synonyms = _broker_layers(config, key.synonyms[0].name) if key.synonyms else ()
     if override_source is not None:
@@ -87,7 +87,7 @@ def describe_broker(config: BrokerConfig, names: Collection[str] | None = None) 
 
 
 def describe_default_broker(config: BrokerConfig, names: Collection[str] | None = None) -> list[ConfigEntry]:
-    """The dynamic settings for all brokers: what a resource with an empty name asks for."""
+    """The dynamic settings for all brokers, which a request for a resource with an empty name gets."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
         _broker_entry(config, name, tuple(each for each in _broker_layers(config, name) if each.source is source))
@@ -100,7 +100,7 @@ def _broker_entry(config: BrokerConfig, name: str, synonyms: tuple[ConfigSynonym
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     key = find_broker_key(name)
     if key is None:
-        # A key nobody knows may be a password with a typing error in its name, so its value is never shown.
+        # An unknown key may be a password with a typing error in its name, so its value is never shown.
         return ConfigEntry(name, None, source, True, True, synonyms, ConfigKind.UNKNOWN, None)
     value = None if key.is_sensitive else _shown_value(config, name, key, synonyms)
     read_only = key.mode is UpdateMode.READ_ONLY
@@ -116,8 +116,8 @@ def _shown_value(config: BrokerConfig, name: str, key: ConfigKey, synonyms: tupl
 def _broker_layers(config: BrokerConfig, name: str) -> tuple[ConfigSynonym, ...]:
     """Every layer that has the key or one of its other names, the strongest first.
 
-    Kafka drops what comes before the key's own name. So `log.retention.ms` has no synonyms at all while only
-    `log.retention.hours` is set, although that is where its value in effect comes from; tools know it like this.
+    Kafka drops the synonyms before the key's own name. So `log.retention.ms` has no synonyms at all while only
+    `log.retention.hours` is set, although its value in effect comes from there; tools expect this.
     """
     names = BROKER_SYNONYMS.get(name, (name,))
     layers = (

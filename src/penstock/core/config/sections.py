@@ -21,7 +21,7 @@ Section = TypeVar("Section")
 
 
 class IdentitySection(NamedTuple):
-    """Which broker this is, of which cluster, and where it stands."""
+    """The broker's id, its cluster, and its rack."""
 
     node_id: int
     broker_rack: str | None
@@ -158,7 +158,7 @@ class ReplicationSection(NamedTuple):
 
 
 class AuthorizationSection(NamedTuple):
-    """Who decides what clients may do."""
+    """How the broker decides what clients may do."""
 
     authorizer_class_name: str
     super_users: str
@@ -166,7 +166,7 @@ class AuthorizationSection(NamedTuple):
 
 
 class ThrottleSection(NamedTuple):
-    """How fast replicas that are not in sync, and moves between data directories, may be."""
+    """The rates of replicas that are not in sync, and of moves between data directories."""
 
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
@@ -221,7 +221,7 @@ class ZooKeeperSection(NamedTuple):
 
     @property
     def connection_patience_ms(self) -> int:
-        """How long the store may be out of reach while the broker starts."""
+        """How long the broker's start waits for a store that is out of reach."""
         return self.zookeeper_connection_timeout_ms or self.zookeeper_session_timeout_ms
 
 
@@ -242,7 +242,7 @@ class SchemaRegistrySection(NamedTuple):
 
 
 class MonitoringSection(NamedTuple):
-    """Who may look at `/metrics`, and how it is encrypted."""
+    """The logins and the encryption of `/metrics`."""
 
     penstock_metrics_security_protocol: str
     penstock_metrics_users: str
@@ -328,7 +328,7 @@ def _key_name(field: str) -> str:
 
 
 def _annotation(key: ConfigKey) -> str:
-    """Only a key whose default is None can be without a value: no text is parsed to None."""
+    """Only a key whose default is None can be without a value: no text parses to None."""
     annotation = _ANNOTATIONS[key.kind]
     return annotation if key.default is not None else f"{annotation} | None"
 

@@ -3,7 +3,7 @@
 Broker defaults, topic overrides, DescribeConfigs, the command line's help and the docs page are read from it.
 
 A key is here when the broker honours it. Keys of Kafka that have no meaning here, or none yet, are in `IGNORED`
-with the reason, so that a server.properties of Kafka is accepted and its owner is told what was left out.
+with the reason: the broker accepts a server.properties of Kafka and warns about the keys that it ignores.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def find_broker_key(name: str) -> ConfigKey | None:
 
 
 def reason_ignored(name: str) -> str | None:
-    """Why a key of Kafka has no effect here; None for a key that nobody knows."""
+    """Why a key of Kafka has no effect here; None for an unknown key."""
     for reason, names in IGNORED:
         if any(name == entry or (entry.endswith(".") and name.startswith(entry)) for entry in names):
             return reason

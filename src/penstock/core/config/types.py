@@ -118,8 +118,8 @@ class OneOf(NamedTuple):
 class NeutralOnly(NamedTuple):
     """The one value that changes nothing, for a key whose feature is not served.
 
-    Tools that copy a topic's settings write such keys out with their defaults, so the neutral value is accepted. Any
-    other value would promise what does not happen. A number below `low` is wrong for Kafka too.
+    Tools that copy a topic's settings write such keys with their defaults, so the neutral value is accepted. Any other
+    value would promise a feature that is missing. Kafka refuses a number below `low` as well.
     """
 
     neutral: int | bool

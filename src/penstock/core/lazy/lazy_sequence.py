@@ -1,7 +1,7 @@
 """Many elements that are taken in one turn and shown in many.
 
-A question about a group with thousands of members or offsets takes a copy of the list at once, so that the answer is of
-one moment. What each element looks like to a client is found out when the element is looked at.
+A request about a group with thousands of members or offsets copies the list at once, so that the answer is of one
+moment. An element is translated for the client when the encoder reaches it.
 """
 
 from __future__ import annotations

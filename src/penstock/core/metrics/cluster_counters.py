@@ -31,7 +31,7 @@ class ReplicaMetrics(CounterSet):
 
 
 class ControllerMetrics(CounterSet):
-    """An event is a change of the metadata that somebody asks for; it waits for the one before."""
+    """An event is a requested change of the metadata; it waits for the one before."""
 
     __slots__ = ("leader_election_time_ms", "processing_time_ms", "queue_time_ms", "unclean_elections", "waiting")
 
@@ -44,7 +44,7 @@ class ControllerMetrics(CounterSet):
 
 
 class StoreMetrics(CounterSet):
-    """Nothing is told of a store that is part of the broker: it has no connection that could be lost."""
+    """A store that is part of the broker has no samples: it has no connection that could be lost."""
 
     __slots__ = ("connects", "disconnects", "expirations", "is_remote", "request_latency_ms")
 

@@ -1,7 +1,7 @@
 """The part of the table that is about replicas, the controller and the store; see `table`.
 
-What the controller alone knows for sure is told by the controller, and is 0 elsewhere, as in Kafka with ZooKeeper: a
-sum over the brokers is right.
+Only the controller publishes what the controller alone knows for sure; other brokers publish 0, as in Kafka with
+ZooKeeper: a sum over the brokers is right.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Counting, as cheaply as Python can: an increment of an integer attribute.
 
-A component is handed one of the small objects below and increments its attributes; nothing here knows the name a
-number is published under. `core.metrics.table` gives names, labels and words, `server.monitoring.exposition` renders
-them, and only when somebody asks (ADR 6). Values that exist anyway (sizes, counts of things) are not counted a second
-time: the composition root registers a callable that reads them at scrape time.
+A component is handed one of the small objects below and increments its attributes; nothing here knows the name under
+which a number is published. `core.metrics.table` gives names, labels and words; `server.monitoring.exposition` renders
+them at a scrape, and at no other time (ADR 6). Values that exist anyway (sizes, counts of things) are not counted a
+second time: the composition root registers a callable that reads them at scrape time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from penstock.core.metrics.samples import BYTES, MILLISECONDS, CounterSet, Histo
 from penstock.core.metrics.schema_counters import SchemaCheckMetrics
 from penstock.core.steps import finish
 
-# What a gauge's callable answers: one number, or one number for each tuple of label values.
+# What a gauge's callable returns: one number, or one number for each tuple of label values.
 Reading = Number | Iterable[tuple[Labels, Number]]
-# One pass over many things for several gauges, by their names. Each `yield` means that something else may have a turn.
+# One pass over many things for several gauges, by their names. At each `yield` other work may have a turn.
 Survey = Generator[None, None, Mapping[str, Reading]]
 
 # Ten times the topics a single node is meant for; above it a scrape would be tens of megabytes. Topics past the limit
@@ -188,7 +188,7 @@ class RequestMetrics(CounterSet):
                     yield (request, self._error_name(code)), count
             else:
                 histogram: Histogram = getattr(api, attribute)
-                if any(histogram.counts):  # an API nobody calls costs a scrape nothing
+                if any(histogram.counts):  # an API without requests costs a scrape nothing
                     yield (request,), histogram.copy()
 
 
@@ -389,7 +389,7 @@ class AuditMetrics(CounterSet):
 
 
 class HttpMetrics(CounterSet):
-    """Requests of HTTP listeners by status, and what was refused before an endpoint saw it."""
+    """Requests of HTTP listeners by status, and requests refused before they reached an endpoint."""
 
     __slots__ = ("answers", "connections", "refused")
 
@@ -460,7 +460,7 @@ class BrokerMetrics:
         self._gauges[name] = read
 
     def register_survey(self, names: Iterable[str], survey: Callable[[], Survey]) -> None:
-        """`survey` runs on the broker's own thread at each scrape, in slices, and answers the gauges `names`."""
+        """`survey` runs on the broker's own thread at each scrape, in slices, and returns the gauges `names`."""
         answered = frozenset(names)
         for name in answered:
             self._claim(name)
@@ -472,7 +472,7 @@ class BrokerMetrics:
         self.gauge_names.add(name)
 
     def read_gauges(self) -> Generator[None, None, dict[str, list[Sample]]]:
-        """The values of gauges that have a source. A gauge without one is left out, because a zero would be a lie."""
+        """The values of gauges that have a source. A gauge without one is left out, because a zero would be wrong."""
         samples: dict[str, list[Sample]] = {}
         for survey, names in self._surveys:
             readings = yield from survey()

@@ -1,4 +1,4 @@
-"""What is published of a number: its name, kind, labels, unit, source and meaning."""
+"""The row of a published number: its name, kind, labels, unit, source and meaning."""
 
 from __future__ import annotations
 

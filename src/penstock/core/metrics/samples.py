@@ -1,4 +1,4 @@
-"""What is counted: numbers, numbers by label, and histograms with fixed buckets."""
+"""Kinds of counters: numbers, numbers by label, and histograms with fixed buckets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Histogram:
         self.total += value
 
     def copy(self) -> Histogram:
-        """A scrape is rendered in later slices: it needs numbers that no longer move."""
+        """A copy. A scrape is rendered in later slices, and needs numbers that no longer move."""
         copied = Histogram(self.bounds)
         copied.counts = self.counts.copy()
         copied.total = self.total

@@ -38,7 +38,7 @@ class Backoff:
 
 
 class Pauses:
-    """Those of one piece of work: `next_s` after each failure, `reset` after a success."""
+    """The pauses of one piece of work: `next_s` after each failure, `reset` after a success."""
 
     __slots__ = ("_backoff", "_chance", "_failures")
 

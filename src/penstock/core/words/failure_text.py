@@ -1,4 +1,6 @@
-"""What is told of a failure: commands and servers begin it in the same way, and say the same of the same mistake."""
+"""The texts of failures, for commands and servers alike: the same beginning, and the same words for the same
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ PORTS_END = f"ports end at {MAX_PORT}"
 
 
 def tell_error(message: str, hint: str = "") -> None:
-    """On standard error: what is wrong, and on the next line what to do."""
+    """Writes to standard error what is wrong, and on the next line what to do."""
     sys.stderr.write(f"Error: {harmless(message)}\n")
     if hint:
         sys.stderr.write(f"{harmless(hint)}\n")
 
 
 def describe_os_error(error: OSError) -> str:
-    """Without the number that only programmers know. Where a directory was wanted and a file is there, that is said."""
+    """The error without its number, which helps no user. Names a file that is where a directory was wanted."""
     if not error.strerror:
         return str(error)
     if not isinstance(error.filename, str | bytes):  # there is none, or it is the number of a descriptor
@@ -36,7 +38,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def describe_file(path: str) -> str:
-    """That the path, or what should be a directory above it, is a file; empty where it is none."""
+    """A sentence if the path, or what should be a directory above it, is a file; empty where none is."""
     above = os.path.abspath(path)
     while not os.path.lexists(above):
         above = os.path.dirname(above)

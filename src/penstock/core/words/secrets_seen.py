@@ -1,8 +1,8 @@
-"""Secrets on a command line: whoever is on the machine sees them by `ps`, and a shell remembers them.
+"""Secrets on a command line: every user of the machine sees them by `ps`, and a shell remembers them.
 
-So a setting of a command line may say where its value is: `${env:NAME}` is a variable of the environment,
-`${file:PATH}` what a file holds. Nothing else follows such references: in a file of properties or a request they stay
-as they are written, since whoever may write those need not be the one who may read this machine's files
+So a setting of a command line may name the place of its value: `${env:NAME}` is a variable of the environment,
+`${file:PATH}` the text of a file. Only the command line follows such references: in a file of properties or a request
+they stay as they are written, since the author of those may have no right to read this machine's files
 (CVE-2024-31141). A doubled dollar in front of a reference makes a text of it: `$${env:NAME}`.
 """
 
@@ -18,9 +18,9 @@ _SECRET = (
     *("keystore.key", "key.pem.", "private.key.", "master.key.", "encryption.key."),
     *("account.key.", "azure.sas.", "session.token.", "refresh.token."),  # those of object stores
 )
-# What a listener for HTTP takes as NAME:PASSWORD.
+# Logins of HTTP listeners, as NAME:PASSWORD.
 _LOGINS = ("penstock.http.users", "penstock.http.tokens", "penstock.metrics.users", "penstock.metrics.tokens")
-# Names that say where a secret is, or something about it.
+# Names of settings about a secret, such as its place, which hold no secret themselves.
 _NO_SECRET = (
     *(".file", ".location", ".path", "passwordpath", ".url", ".endpoint"),
     *(".ms", ".source", ".class", ".type", ".enabled"),
@@ -33,7 +33,7 @@ _MOST_BYTES = 1 << 20
 
 
 class UnknownReferenceError(Exception):
-    """The message names what is missing."""
+    """The message names the missing variable or file."""
 
 
 def follow_references(value: str, environment: Mapping[str, str] = os.environ) -> str:
@@ -83,12 +83,12 @@ def secret_names(settings: Iterable[str]) -> list[str]:
 
 
 def has_login(url: str) -> bool:
-    """Whether a password stands in it: http://USER:PASSWORD@HOST."""
+    """Whether the URL has a password: http://USER:PASSWORD@HOST."""
     return _LOGIN_IN_URL.search(url) is not None
 
 
 def _is_shown(key: str, value: str) -> bool:
-    """Of several logins one may be a reference and another one be shown."""
+    """True where at least one login is in plain text: of several, one may be a reference and another in plain text."""
     references: list[str] = []
 
     def take_out(_: str, name: str) -> str:
@@ -108,7 +108,7 @@ def is_secret_name(key: str) -> bool:
 
 
 def warning_of(settings: Iterable[str], *instead: str) -> str:
-    """One line, or nothing. `instead` says where the secret can stand besides the environment and a file of its own."""
+    """One line, or nothing. `instead` names places for the secret besides the environment and a file of its own."""
     names = secret_names(settings)
     if not names:
         return ""

@@ -1,4 +1,4 @@
-"""Text of others on a terminal: what would be obeyed there, or would turn the order of letters around, is written out.
+"""Foreign text on a terminal: writes out the characters that a terminal obeys, and those that reverse its letters.
 
 A name of a column or an excerpt of a record may hold anything. Pure.
 """
@@ -26,7 +26,7 @@ def harmless(text: str) -> str:
 
 
 def harmless_json(document: str) -> str:
-    """The same document. JSON has such characters nowhere but in strings."""
+    """The same document. JSON has such characters only in strings."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", document)
 
 

@@ -1,4 +1,4 @@
-"""How long a broker that is away is waited for: long enough for a restart, and short enough that somebody is told."""
+"""How long a client waits for a broker that is away: long enough for a restart, short enough to report a real loss."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _Result = TypeVar("_Result")
 PATIENCE_S = 60.0
 # Most requests wait inside the client library; this is for those that it gives up at once.
 PAUSE_S = 0.25
-# By librdkafka's names: what it remembers of a partition's leader is out of date (_NOENT: it knows of none). It goes on
-# asking there, or nobody, until something else makes it look: describing the topic does.
+# By librdkafka's names: its knowledge of a partition's leader is out of date (_NOENT: it knows no leader). It goes on
+# sending requests there, or none at all, until another call makes it look: describing the topic does.
 STALE_LEADER = frozenset(
     {"_NOENT", "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"}
 )

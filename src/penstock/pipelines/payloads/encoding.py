@@ -1,4 +1,4 @@
-"""Rows to payloads of a registry's schema: the driver chooses the schema, tasks write with it and ask nobody.
+"""Rows to payloads of a registry's schema: the driver chooses the schema, tasks write with it and call no registry.
 
 schema = register_schema(settings, SchemaRequest("orders-value"), frame.schema)    # driver
 encoder = open_encoder(schema)                                                      # task
@@ -23,7 +23,7 @@ __all__ = ["Framing", "PayloadEncoder", "SchemaRequest", "SinkSchema", "open_enc
 
 
 class Framing(StrEnum):
-    """Where a record says its schema: in front of the payload, or in a header."""
+    """The place of the schema's name in a record: in front of the payload, or in a header."""
 
     PREFIX = "prefix"
     HEADER = "header"
@@ -80,7 +80,7 @@ def open_encoder(schema: SinkSchema, framing: Framing = Framing.PREFIX, *, is_ke
 
 
 def _indexes(schema: SinkSchema) -> bytes:
-    """Which message of its file a Protobuf payload has."""
+    """The message of its file that a Protobuf payload has."""
     if schema.schema_type is not SchemaType.PROTOBUF:
         return b""
     from penstock.schemas.protobuf.schema import ProtobufSchema

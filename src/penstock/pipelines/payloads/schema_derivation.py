@@ -1,4 +1,4 @@
-"""A schema for the columns of a query, and whether columns fit a schema that is there. No registry is asked."""
+"""Derives a schema from the columns of a query, and checks columns against an existing schema. Calls no registry."""
 
 from __future__ import annotations
 

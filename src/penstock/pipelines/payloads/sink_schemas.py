@@ -40,7 +40,7 @@ _MOST_MESSAGES = 20
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """Which schema a sink writes with: a text, an id, the latest version, or one that follows from the columns."""
+    """The schema that a sink writes with: a text, an id, the latest version, or one that follows from the columns."""
 
     subject: str
     schema_type: SchemaType = SchemaType.AVRO
@@ -50,7 +50,7 @@ class SchemaRequest:
     schema_id: int | None = None
     is_latest: bool = False
     auto_register: bool = True
-    # Of a Protobuf file: which of its messages.
+    # The message's name in a Protobuf file.
     message: str | None = None
     # Of a schema that is derived. Without a name it is that of the latest version, or follows from the subject.
     name: str | None = None
@@ -92,7 +92,8 @@ def register_schema(
 ) -> SinkSchema:
     """Registers nothing before the columns fit and the registry finds the schema compatible.
 
-    Blocks. Raises PipelineError, which says which columns do not fit, or what is incompatible with which version.
+    Blocks. Raises PipelineError, which names the columns that do not fit, or the version and what is incompatible with
+    it.
     """
     if isinstance(registry, RegistrySettings):
         with RegistryClient(registry) as client:

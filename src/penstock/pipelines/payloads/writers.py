@@ -30,12 +30,12 @@ from penstock.serdes.errors import SerdesError
 # Schemas of one table, and the pairs of a table and its wanted fields that one process works on.
 _MOST_DECODERS = 256
 _MOST_WRITERS = 64
-# That the registry does not know an id is remembered between batches, for no longer than somebody waits for a schema
-# that was registered just now.
+# The process remembers between batches that the registry lacks an id. It does so only briefly, because a producer may
+# have registered the schema just now.
 _MOST_UNKNOWN = 10_000
 _KEEP_UNKNOWN_S = 10.0
-# Each id that nobody knows is a question to the registry, one after the other, of some milliseconds. A batch in which
-# they take longer than this fails the task: neither can its rows be called bad, nor should a stranger's ids take hours.
+# Each unknown id costs a request to the registry, one after the other, of some milliseconds. A batch in which they take
+# longer than this fails the task: its rows cannot be called bad, but a stranger's ids should not take hours either.
 _PATIENCE_S = 60.0
 # The registry's codes for subjects, versions and schemas that it does not have. Another 404 is no registry.
 _UNKNOWN = (40401, 40402, 40403)

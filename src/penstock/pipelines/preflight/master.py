@@ -1,4 +1,4 @@
-"""Where Spark is to run: whether the master is one that Spark takes, and whether somebody answers there."""
+"""Checks the Spark master before a start: whether Spark knows its form, and whether a server answers there."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def check_master(master: str, environment: Mapping[str, str] = os.environ, conne
 
 
 def _find_kubernetes(master: str, environment: Mapping[str, str], connect: Connect) -> None:
-    """Spark asks the API server first, again and again, and says of one that is away what fills a screen. Behind a
-    proxy only Spark can tell."""
+    """Spark calls the API server first, again and again, and fills a screen with errors if it is away. Behind a proxy
+    only Spark can find out."""
     if any(name.lower() in _PROXIES and value for name, value in environment.items()):
         return
     address = master.removeprefix(_KUBERNETES)

@@ -73,7 +73,7 @@ def _has_begun(checkpoint: Path) -> bool:
 
 
 def asks_brokers(pipeline: Pipeline) -> bool:
-    """Whether a topic is read or written at the brokers of the settings, as far as sources and sinks tell."""
+    """Whether a topic is read or written at the brokers of the settings, as far as sources and sinks show."""
     at_home = [source for source in _sources(pipeline) if isinstance(source, Topic) and not _names_brokers(source)]
     return bool(at_home) or any(isinstance(sink, TopicSink) for sink in sinks_of(pipeline))
 

@@ -1,6 +1,6 @@
-"""The topics that a run reads and writes: whether they are there, and whether they may be read and written.
+"""The topics that a run reads and writes: checks that they exist, and that the user may read and write them.
 
-A broker that says nothing in time is no reason to refuse: a run is more patient.
+A broker that does not answer in time is no reason to refuse: a run is more patient.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.pipelines.source.cluster import ClusterError, FoundTopic, SourceCl
 from penstock.pipelines.source.read_options import LookupOptions, TopicSubscription
 
 READ, WRITE = "READ", "WRITE"
-# A broker that is there answers within milliseconds, and somebody waits.
+# A broker that is there answers within milliseconds, and a user waits for the command.
 _TIMEOUT_S = 3.0
 _NO_RIGHT = "TOPIC_AUTHORIZATION_FAILED"
 _NO_NAME = "TOPIC_EXCEPTION"
@@ -24,7 +24,7 @@ _NO_NAME = "TOPIC_EXCEPTION"
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A topic, or with `pattern` all that match it, which somebody is to read or to write."""
+    """A topic, or with `pattern` all that match it, which the run is to read or to write."""
 
     topic: str
     right: str  # READ or WRITE

@@ -116,5 +116,5 @@ def _left_out(query: QueryProgress) -> str:
 
 
 def _short_time(reported: str) -> str:
-    """2026-01-01T00:00:00.000Z without what nobody reads; Spark says the beginning of 1970 for none."""
+    """2026-01-01T00:00:00.000Z shortened for people; Spark gives the beginning of 1970 for none."""
     return "-" if not reported or reported.startswith("1970") else reported.partition(".")[0].replace("T", " ")

@@ -1,4 +1,4 @@
-"""Says what is waited for before there is any progress to show, and for how long."""
+"""Shows what a run waits for before it has any progress to show, and for how long."""
 
 from __future__ import annotations
 

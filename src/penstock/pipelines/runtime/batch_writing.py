@@ -33,7 +33,7 @@ _POLL_S = 0.05
 class StoppedError(Exception):
     """The query of this batch was stopped. The batch comes again at the next start.
 
-    Spark takes a batch for one that a stop has interrupted, and says nothing, when it finds certain words in the text
+    Spark takes a batch for one that a stop has interrupted, and logs nothing, when it finds certain words in the text
     of its error. It looks for them with a regular expression that recurses for each character, so the text of a usual
     error, with Java's stack trace in it, ends the query's thread with a StackOverflowError and a thousand lines on the
     terminal.
@@ -75,7 +75,7 @@ class BatchWriting:
             raise StoppedError
         try:
             self._write_all(rows, batch_id)
-        except Exception as error:  # from Spark, whose jobs are cancelled, or from a sink that was told so
+        except Exception as error:  # from Spark, whose jobs were cancelled, or from a sink that was cancelled
             if self._is_stopped():
                 logger.info("batch %d of %s was stopped: %s", batch_id, self.plan.name, error)
                 raise StoppedError from None
@@ -183,7 +183,7 @@ def keep_in_memory(rows: DataFrame) -> int:
 
 
 def in_order_of_start(outputs: Sequence[Output]) -> Sequence[Output]:
-    """Topics first: somebody may wait for their records, and Spark runs jobs in the order in which they come."""
+    """Topics first: consumers may wait for their records, and Spark runs jobs in the order in which they come."""
     return sorted(outputs, key=lambda output: not isinstance(output.sink, TopicSink))
 
 

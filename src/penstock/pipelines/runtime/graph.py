@@ -1,4 +1,4 @@
-"""A pipeline as nodes and edges, for those who draw it elsewhere. Pure. `diagram` draws the same with lines."""
+"""A pipeline as nodes and edges, for other programs that draw it. Pure. `diagram` draws the same with lines."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _import(name: str) -> ModuleType:
         if error.name and (name == error.name or name.startswith(error.name + ".")):
             raise PipelineError(f"there is no module {name!r}", "Give a module or the path of a .py file.") from None
         raise missing_module(error, name) from error
-    except PipelineError:  # of what the module makes; it says what to do
+    except PipelineError:  # raised by the module's own code; its text has the remedy
         raise
     except Exception as error:  # the author's own, and whatever it may be
         raise PipelineError(f"{name} cannot be loaded: {type(error).__name__}: {error}", _place(error)) from error
@@ -111,7 +111,7 @@ def _import(name: str) -> ModuleType:
 def _place(error: Exception) -> str:
     """The last line of the author's that was run, as far as it is known."""
     if isinstance(error, SyntaxError):
-        return ""  # says it itself
+        return ""  # its own text has the place
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith("<") and "importlib" not in frame.filename]
     ours = str(Path(__file__).parents[2])

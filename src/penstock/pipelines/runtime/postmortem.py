@@ -1,7 +1,7 @@
-"""Why a batch failed: which step, and which records it had read.
+"""Why a batch failed: finds the step, and the records that the batch had read.
 
-Steps are pure and a batch's offsets are in the checkpoint, so the batch can be read again and the steps tried one after
-another, writing nowhere, until one fails.
+Steps are pure and a batch's offsets are in the checkpoint, so a postmortem can read the batch again and try the steps
+one after another, writing nowhere, until one fails.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def find_failed_batch(spark: SparkSession, checkpoint: str) -> FailedBatch | Non
 
 def find_failing_step(spark: SparkSession, pipeline: Pipeline, plan: QueryPlan, failed: FailedBatch) -> str | None:
     """The name of the first step that fails on the rows of the batch; None: all of them pass, so it was not a step.
-    Raises UnreadableError when the rows cannot be had again, which says nothing about the steps."""
+    Raises UnreadableError when the rows cannot be read again; then the steps may or may not have failed."""
     sources = plan.input.sources
     if len(failed.ranges) != len(sources):
         return None
@@ -96,7 +96,7 @@ def _compute(rows: DataFrame) -> None:
 def _read_again(
     spark: SparkSession, pipeline: Pipeline, sources: tuple[Source, ...], failed: FailedBatch
 ) -> list[DataFrame]:
-    """Fewer frames than sources: there is one that cannot be told what to read."""
+    """Fewer frames than sources if one of the sources cannot read given offsets."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

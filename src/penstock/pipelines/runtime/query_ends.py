@@ -57,7 +57,7 @@ def open_ends(
         try:
             rows = read_rows(spark, plans, pipeline.settings)
         except PipelineError:
-            sinks.result()  # what is wrong with a sink is told first
+            sinks.result()  # a sink's error comes before this one
             raise
         sinks.result()
     return opened, rows

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# As Spark says in a query's status until the query has its sources.
+# Spark's text in a query's status until the query has its sources.
 _INITIALIZING = "Initializing"
 _NO_WORKER = "Python worker failed to connect back"
 _POLL_S = 0.05

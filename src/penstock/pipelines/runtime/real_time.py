@@ -36,7 +36,7 @@ NO_PAUSE = "a query in real time cannot be held; stop it, and a new run goes on"
 
 @dataclass(slots=True)
 class RowWriting:
-    """What is known of a query that writes its rows itself; as `BatchWriting` to those who look."""
+    """The progress of a query that writes its rows itself, with the attributes of `BatchWriting`."""
 
     sink: TopicSink
     settings: Settings
@@ -50,7 +50,7 @@ class RowWriting:
         return f"its rows, on their way to the sink {self.sink.name} ({self.sink.describe(self.settings)})"
 
     def note(self, report: Mapping[str, Any]) -> None:
-        """`report` is the JSON of a StreamingQueryProgress; Spark says -1 where it does not know."""
+        """`report` is the JSON of a StreamingQueryProgress; Spark writes -1 for an unknown number."""
         rows = max(0, int(report.get("sink", {}).get("numOutputRows") or 0))
         self.written = {**self.written, self.sink.name: self.written.get(self.sink.name, 0) + rows}
 

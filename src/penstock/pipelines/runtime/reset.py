@@ -21,8 +21,8 @@ _NOTHING_THERE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError.INVALID_GR
 
 
 def forget_progress(pipeline: Pipeline) -> Iterator[str]:
-    """Deletes the checkpoint and the group, and says what was done. A checkpoint that is not on a local disk is left to
-    its owner."""
+    """Deletes the checkpoint and the group, and returns what was done. Leaves a checkpoint that is not on a local disk
+    to its owner."""
     location = checkpoint_of(pipeline)
     parsed = urlparse(location)
     if parsed.scheme not in ("", "file"):

@@ -1,4 +1,4 @@
-"""A run of a pipeline as others see it: who it is, what it is made of, how far it is."""
+"""Publishes a run of a pipeline to other programs: its identity, its graph and its progress."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def figures_of(queries: Iterable[QueryProgress]) -> tuple[PartFigures, ...]:
 def open_publisher(
     pipeline: Pipeline, run: str, status: RunStatus, progress: Callable[[], list[QueryProgress]], clock: Clock
 ) -> RunPublisher | None:
-    """At work already. None: nobody is to see the run, or nobody can."""
+    """A publisher at work. None if the settings forbid it, or if the brokers' settings are wrong."""
     from penstock.pipelines.kafka.client_settings import to_librdkafka
     from penstock.pipelines.options import OptionError
 

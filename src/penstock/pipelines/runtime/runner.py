@@ -1,7 +1,7 @@
 """Runs a pipeline: its sinks opened, one Spark query per plan, until it is stopped, done or failed.
 
-Others see the run and tell it what to do by way of two topics (`penstock.runs`). Their commands come on a thread of the
-publisher and only set flags: a batch asks the gate before it begins, and `wait` restarts and stops.
+Other programs see the run and command it by way of two topics (`penstock.runs`). Their commands come on a thread of the
+publisher and only set flags: a batch checks the gate before it begins, and `wait` restarts and stops.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ logger = logging.getLogger(__name__)
 AVAILABLE_NOW = "available-now"
 _POLL_S = 0.2
 _READING = "reading its sources"
-# How long a batch may go on after a stop was asked for before it is interrupted; it would come again at the next start.
+# How long a batch may go on after a stop before it is interrupted; it would come again at the next start.
 _STOP_WAIT_S = 30.0
 
 
@@ -97,7 +97,7 @@ class Run:
     _followers: list[Callable[[], None]] = field(default_factory=list)  # each ends one way of following progress
     _before: dict[str, QueryProgress] = field(default_factory=dict)  # by query, as of the last restart
     open_pipeline: Pipeline = field(init=False)  # with its steps open
-    _renewed: Renewed | None = None  # what the restart that was asked for begins with
+    _renewed: Renewed | None = None  # the open steps that the requested restart begins with
     _renewing: Renewing = field(init=False)
     _gate: BatchGate = field(init=False)
     _status: RunStatus = field(init=False)
@@ -248,7 +248,7 @@ class Run:
             return
         try:
             self.restart()
-        except PipelineError:  # it was told to rest or to stop meanwhile
+        except PipelineError:  # another command told the run to rest or to stop meanwhile
             renewed.to_close.close()
         else:
             self._renewed = renewed
@@ -302,8 +302,8 @@ class Run:
         self._followers.clear()
 
     def _lost_query(self) -> str:
-        """The name of a query that nobody stopped and that gives no reason for its end, because Spark itself failed;
-        empty if there is none."""
+        """The name of a query that ended without a stop and without a reason, because Spark itself failed; empty if
+        there is none."""
         ended = [running.progress.query for running in self.queries if not running.query.isActive]
         is_endless = not _ends_by_itself(self.pipeline.settings, self.once)
         return ended[0] if is_endless and ended and not self._failed() else ""
@@ -384,9 +384,9 @@ def checkpoint_of(pipeline: Pipeline) -> str:
 
 
 def keep_private(location: str, default_file_system: str) -> None:
-    """State and offsets are the records of others in another form: a new checkpoint on a local disk is its owner's
-    alone, whatever the umask. One that is there already stays as its owner has made it. Spark says what is wrong with
-    one that cannot be made.
+    """State and offsets hold the same data as the records: a new checkpoint on a local disk is its owner's alone,
+    whatever the umask. An existing one keeps the mode that its owner gave it. If the directory cannot be made, Spark
+    reports why.
     """
     path = path_here(location, default_file_system)
     if path is not None:

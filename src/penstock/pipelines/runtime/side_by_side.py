@@ -19,10 +19,10 @@ class NotBegunError(RuntimeError):
 
 
 def run_side_by_side(works: Mapping[str, Work], make_thread: Callable[[Work], threading.Thread]) -> list[Failure]:
-    """Returns when no thread is at work any more; with what failed, the first one first.
+    """Returns when no thread is at work any more, with the failures, the first one first.
 
-    A work counts as done only where it has come to its end. Spark's threads speak to Java before they call what they
-    were made for, and where that fails nobody hears of it: the work was not done, and has not failed either."""
+    A work counts as done only where it has come to its end. Spark's threads speak to Java before they call their
+    target, and a failure there is not reported: then the work was not done, and has not failed either."""
     done: set[str] = set()
     failed: list[Failure] = []
 

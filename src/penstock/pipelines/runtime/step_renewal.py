@@ -1,7 +1,8 @@
-"""Steps that are outdated: opened anew, and tried on the rows, while the run goes on with those it has.
+"""Replaces outdated steps: opens them anew and tries them on the rows, while the run goes on with the old ones.
 
-Only when nothing speaks against them is the run restarted. A schema that cannot be used, a registry that is away and a
-sink's subject that refuses the new columns are no reason to end a run that works; it is told, and tried again later.
+The run restarts only when the trial succeeds. A schema that cannot be used, a registry that is away and a sink's
+subject that refuses the new columns are no reason to end a run that works: a warning names them, and another trial
+follows later.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Whoever registers a schema that cannot be used, or has to start a registry again, needs a while to mend it.
+# The user who registered an unusable schema, or has to start a registry again, needs a while to mend it.
 RETRY_S = 30.0
 # Operators of Spark that keep state, as their names begin.
 _WITH_STATE = ("Aggregate", "Deduplicate", "Distinct", "FlatMapGroups", "Join", "TransformWithState")
@@ -31,7 +32,7 @@ _WITH_STATE = ("Aggregate", "Deduplicate", "Distinct", "FlatMapGroups", "Join", 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A pipeline whose steps are open, and what closes them."""
+    """A pipeline whose steps are open, and the stack that closes them."""
 
     pipeline: Pipeline
     to_close: ExitStack
@@ -87,7 +88,7 @@ class Renewing:
 
 
 def state_of(rows: DataFrame) -> list[str]:
-    """The columns that reach each operator with state, once those that nobody uses are left out."""
+    """The columns that reach each operator with state, without those that no operator uses."""
     session: Any = rows.sparkSession
     optimizer = session._jsparkSession.sessionState().optimizer()
     return _states(optimizer.execute(rows._jdf.queryExecution().analyzed()))

@@ -1,4 +1,4 @@
-"""A table in a Hive metastore: Spark's own, embedded one unless the session is told of another.
+"""A table in a Hive metastore: Spark's own, embedded one unless the session's settings name another.
 
 HiveTable("fraud_requests", partition_by=("status",))
 """
@@ -87,8 +87,8 @@ class _KnownTable:
 
 @dataclass(slots=True)
 class OpenHiveTable:
-    """Remembers what the metastore said of the table, and the partitions that are known to be there. After a failure
-    the metastore is asked again."""
+    """Remembers the metastore's description of the table, and the partitions that are known to be there. After a
+    failure the sink reads the metastore again."""
 
     sink: HiveTable
     spark: SparkSession

@@ -62,7 +62,7 @@ class TopicSettings:
 class TopicSink:
     """Rows with `value` and, where wanted, `key`, `headers` and `partition`, as `format("penstock")` takes them; other
     columns are left out. `key`, `value` and `timestamp` may be given as SQL expressions over the row's columns, or as
-    columns. Records have the time of their writing unless `timestamp` is given. `topic_of` says the topic of each row;
+    columns. Records have the time of their writing unless `timestamp` is given. `topic_of` gives the topic of each row;
     where it is null the row goes to `topic`, beside which the markers of exactly once are. Topics that are so chosen
     have to exist."""
 
@@ -150,8 +150,8 @@ class OpenTopic:
     sink: TopicSink
     settings: Settings
     most_rows_here: int = _MOST_ROWS_HERE
-    # How long a transaction that another driver left open is given to end by itself. No time is needed by those who
-    # know that the other driver is dead.
+    # How long the driver waits for a transaction that another driver left open to end by itself. A driver that knows
+    # that the other one is dead need not wait.
     open_transaction_s: float = OPEN_TRANSACTION_S
     # Per query the last batch that was written to its end: the one after it is no repetition.
     _done: dict[str, int] = field(default_factory=dict, init=False)
@@ -201,7 +201,7 @@ class OpenTopic:
     def _settle(self, options: SinkOptions, batch: Batch, begun: Begun | None, tasks: int) -> None:
         """Before the first row is written."""
         claims = self._claims.pop(batch.query_id, None)
-        if claims is not None:  # at least once nobody has any
+        if claims is not None:  # with at-least-once delivery there are none
             claims.settle(options, begun, tasks, batch.is_wanted)
             self._claims[batch.query_id] = claims
 
@@ -255,7 +255,7 @@ class OpenTopic:
         return True
 
     def _fetch(self, records: DataFrame) -> pa.Table | None:
-        """None where they are too many. Each task brings at most one more than may be, which tells."""
+        """None if there are too many. Each task brings at most one row more than the limit, which shows this."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -268,8 +268,8 @@ class OpenTopic:
         return rows if rows.num_rows <= self.most_rows_here else None
 
     def _write_tasks(self, records: DataFrame, options: SinkOptions, batch: Batch, begun: Begun | None) -> None:
-        """Runs the tasks itself and not by `format("penstock")`, which costs two more Python workers per batch, about
-        0.1 s, and cannot tell its tasks how many they are."""
+        """Runs the tasks itself instead of through `format("penstock")`, which costs two more Python workers per batch,
+        about 0.1 s, and cannot give its tasks their number."""
         from penstock.pipelines.topic_writing.marker import check_task_count
         from penstock.pipelines.topic_writing.task import RESULT_SCHEMA, TASKS_PROPERTY
 
@@ -290,7 +290,7 @@ class OpenTopic:
 
 
 def _let_spark_count(spark: SparkSession) -> None:
-    """Spark writes to Kafka by the older of its two interfaces unless told otherwise, and does not count rows there."""
+    """Without this setting Spark writes to Kafka by the older of its two interfaces, and does not count rows there."""
     listed = spark.conf.get(_OLDER_INTERFACE) or ""
     spark.conf.set(_OLDER_INTERFACE, ",".join(name for name in listed.split(",") if name.strip() != "kafka"))
 

@@ -17,15 +17,15 @@ from penstock.pipelines.source.read_options import TopicSubscription
 logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
-# Somebody else may have a transaction open on the topic, and hold up its readers for as long as it likes.
+# Another producer may have a transaction open on the topic, and hold up its readers for as long as it likes.
 _PATIENCE_S = 10.0
 
 
 def await_visible(
     settings: Mapping[str, str], topic: str, pause: Callable[[float], bool], patience_s: float = _PATIENCE_S
 ) -> None:
-    """Returns when all that the topic's partitions have now is shown to readers of committed records; also when that
-    takes too long, which is logged, and when `pause` says that nobody waits any more."""
+    """Returns when readers of committed records see all that the topic's partitions have now. It also returns when that
+    takes too long, which it logs, and when `pause` returns True because the caller no longer waits."""
     deadline = time.monotonic() + patience_s
     with closing(SourceCluster(settings)) as written, closing(SourceCluster(settings, is_read_committed=True)) as shown:
         try:

@@ -74,7 +74,7 @@ class Brokers:
         self._leaders.pop(partition, None)
 
     def drop(self, connection: VersionedClient) -> None:
-        """Closes a connection that failed, or that still owes an answer nobody will take."""
+        """Closes a connection that failed, or whose pending answer no caller will take."""
         connection.close()
         self._connections.pop(connection.address, None)
 
@@ -95,7 +95,7 @@ class Brokers:
                     newest=_NEWEST_VERSIONS,
                 )
             except ssl.SSLError:
-                self._security = None  # the authority may be another by now: whoever tries again reads the files again
+                self._security = None  # the authority may have changed: the next attempt reads the files again
                 raise
         return known
 

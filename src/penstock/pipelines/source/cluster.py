@@ -32,7 +32,7 @@ from penstock.pipelines.source.read_options import LookupOptions, SourceOptions,
 logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 
-# With the three retries of fetchOffset.numRetries a broker that says nothing may be away for a minute before a query
+# With the three retries of fetchOffset.numRetries a broker that does not answer may be away for a minute before a query
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
 # Between looks at what librdkafka has heard of brokers.
@@ -49,13 +49,13 @@ _FINAL = frozenset(
         "SASL_AUTHENTICATION_FAILED", "_AUTHENTICATION", "INVALID_GROUP_ID",
     }
 )  # fmt: skip
-# What librdkafka says around a broker's words: the connection, and the time that it took.
+# The text that librdkafka puts around a broker's words: the connection, and the time that it took.
 _AROUND_REFUSALS = re.compile(r"^\S+: (SASL authentication error: )?| \(after \d+ms in state \w+\)$")
 _UNKNOWN_SETTING = re.compile(r'No such configuration property: "(.+?)"')
 
 
 class ClusterError(RuntimeError):
-    """The cluster did not answer, or refused. `refused_login` is what a broker says, where it is for want of that."""
+    """The cluster did not answer, or refused. `refused_login` is the broker's reason, if it refused the login."""
 
     def __init__(self, message: str, refused_login: str = "") -> None:
         super().__init__(message)
@@ -66,12 +66,14 @@ class ClusterError(RuntimeError):
 class FoundPartitions:
     partitions: frozenset[TopicPartition]
     topic_ids: Mapping[str, str]  # a topic that was deleted and made anew has another
-    missing: frozenset[str] = frozenset()  # what was asked for by name and is not there
+    missing: frozenset[str] = frozenset()  # wanted by name, and absent
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    operations: frozenset[str] = frozenset()  # what may be done with it, by Kafka's names; empty: not told
+    operations: frozenset[str] = (
+        frozenset()
+    )  # what the user may do with it, by Kafka's names; empty if the broker does not send them
     error: str = ""  # why it may not be seen, by librdkafka's name
 
 
@@ -86,7 +88,8 @@ class SourceCluster:
         is_read_committed: bool = False,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
-        # librdkafka tries a login again and again until a request is out of time, and tells the reason here alone.
+        # librdkafka repeats a refused login until a request is out of time, and reports the reason only to its
+        # callback.
         self._heard: deque[KafkaError] = deque(maxlen=8)
         self._admin = _open_admin(settings, self._heard.append)
         self._groups = GroupOffsets({"client.id": CLIENT_ID, **settings})
@@ -278,7 +281,7 @@ class SourceCluster:
                 refused_login,
             ) from error
         finally:
-            self._admin.poll(0)  # what is told in the meantime does not pile up
+            self._admin.poll(0)  # takes the events of the meantime, so that they do not pile up
             self._heard.clear()
 
 
@@ -289,7 +292,7 @@ def _judge(error: Exception) -> Outlook:
 
 
 def _open_admin(settings: Mapping[str, str], hear: Callable[[KafkaError], None]) -> AdminClient:
-    quiet = {} if "debug" in settings else {"log_level": 0}  # what fails is told once, by us
+    quiet = {} if "debug" in settings else {"log_level": 0}  # our own error reports a failure, once
     given: dict[str, Any] = {"client.id": CLIENT_ID, **quiet, **settings, "error_cb": hear}
     try:
         return AdminClient(given)

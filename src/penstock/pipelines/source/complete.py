@@ -1,7 +1,7 @@
 """Offsets of all partitions or none: an answer that leaves a partition out is no answer to a batch read.
 
 A broker that has just started, or that a partition just moved to, does not know the partition for a moment, and
-`SourceCluster` leaves it out as if it did not exist. Who reads a topic once must not miss it.
+`SourceCluster` leaves it out as if it did not exist. A reader that reads a topic once must not miss it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Answers = TypeVar("_Answers", bound=Mapping[TopicPartition, object])
 
 
 class UnansweredError(ClusterError):
-    """Partitions that the topic's description has, and whose offsets no broker tells."""
+    """No broker gives offsets of partitions that the topic's description has."""
 
 
 def ask_for_all(partitions: Collection[TopicPartition], ask: Callable[[], _Answers], retrying: Retrying) -> _Answers:

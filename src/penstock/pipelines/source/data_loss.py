@@ -22,7 +22,7 @@ class DataLossError(RuntimeError):
 
 
 def report(losses: list[str], fail_on_data_loss: bool) -> None:
-    """Raises DataLossError, or warns where that was asked for."""
+    """Raises DataLossError, or only warns if `fail_on_data_loss` is false."""
     if losses and fail_on_data_loss:
         raise DataLossError(f"{'; '.join(losses)}. {ADVICE}.")
     for loss in losses:
@@ -36,7 +36,7 @@ class PlannedRanges:
 
 
 def find_unknown_starts(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> set[TopicPartition]:
-    """Partitions whose beginning must be asked for: new ones, and those that were made anew."""
+    """Partitions whose beginning is needed: new ones, and those that were made anew."""
     return {partition for partition, until in end.items() if until < start.get(partition, until + 1)}
 
 
@@ -71,12 +71,12 @@ def plan_ranges(
 def find_backward_steps(
     start: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> list[TopicPartition]:
-    """Partitions whose end lies before what was read already: a stale answer, or a topic that was made anew."""
+    """Partitions whose end lies before the offsets read already: a stale answer, or a topic that was made anew."""
     return [partition for partition, end in sorted(latest.items()) if end < start.get(partition, 0)]
 
 
 def explain_missing(part: OffsetRange, offset: int, log_start_offset: int, log_end_offset: int) -> str:
-    """A task asked for `offset` and was told that it is out of range."""
+    """The error of a task whose `offset` the broker refused as out of range."""
     if offset < log_start_offset:
         return _expired(part.partition, offset, min(log_start_offset, part.end))
     return _went_back(part.partition, offset, max(log_end_offset, 0))

@@ -34,8 +34,8 @@ DECODED_BYTES = 1024 * 1024
 ROWS_BYTES = 8 * 1024 * 1024
 ROWS_COUNT = 65_536
 
-# Until the first answer tells how large records are, they are taken for small: what is too little costs a round trip,
-# and what is too much may be all of a topic for an hour of it.
+# Before the first answer shows the size of records, the reader takes them for small: too small a request costs a round
+# trip, and too large a one may be all of a topic for an hour of it.
 _FIRST_FETCH_BYTES = 64 * 1024
 _SMALL_RECORD_BYTES = 32
 # Then just as much as the rest should have; where that was too little, there is another round trip for the last batch.
@@ -217,7 +217,7 @@ class DirectFetch:
         assert data is None or isinstance(data, memoryview)
         batches = [] if data is None else find_batches(data)
         if data is None or not batches:
-            if data:  # the first batch alone exceeds what was asked for
+            if data:  # the first batch alone is larger than the request allowed
                 self._most_bytes = self._record_bytes_beyond(len(data))
             else:
                 self._wait(f"the broker has nothing there; its high watermark is {answer.high_watermark}")
@@ -253,7 +253,7 @@ class DirectFetch:
                 self._outstanding = None  # `_ask` tries again, and knows what to do about failures
 
     def _skip_lost(self) -> None:
-        """Brokers do not say where the log begins when they refuse an offset, so they are asked."""
+        """A broker that refuses an offset does not name the log's beginning, so the reader requests the bounds."""
         part = self._part
         try:
             first, last = self._brokers.find_bounds(part.partition)
@@ -278,8 +278,8 @@ class DirectFetch:
 
 
 def split_counted(seen: Iterable[SeenBatch], start: int, end: int) -> tuple[int, list[SeenBatch]]:
-    """How many records there are in batches that lie within the range, and the batches that are to be opened: those
-    that do not, and those whose header says more than their bytes can hold."""
+    """The number of records in batches that lie within the range, and the batches that must be opened: those that do
+    not, and those whose header claims more records than their bytes can hold."""
     count, parted = 0, []
     for batch in seen:
         header = batch.header

@@ -1,7 +1,7 @@
-"""How far a query has come, committed as the offsets of a consumer group. Lag tools see the query by it.
+"""Commits a query's progress as the offsets of a consumer group. Lag tools see the query by it.
 
 Both ways to follow a query end here: the source itself, which learns of a finished batch when the next one is planned,
-and the listener of `group_progress`, which hears of every batch. A failed commit never fails the query, whose own
+and the listener of `group_progress`, which gets every batch. A failed commit never fails the query, whose own
 progress is in its checkpoint; the next batch commits again.
 """
 

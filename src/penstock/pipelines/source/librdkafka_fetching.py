@@ -116,7 +116,7 @@ class LibrdkafkaFetch:
     def _skip_lost(self) -> None:
         partition = confluent_kafka.TopicPartition(*self._part.partition)
         first, last = self._consumer.get_watermark_offsets(partition, timeout=_WATERMARK_TIMEOUT_S)
-        if not first <= self._offset <= last:  # or it is the news of before, told once more
+        if not first <= self._offset <= last:  # otherwise the same error came a second time
             report([explain_missing(self._part, self._offset, first, last)], self._options.fail_on_data_loss)
             self._offset = min(first, self._part.end) if first > self._offset else self._part.end
         if self._offset < self._part.end:

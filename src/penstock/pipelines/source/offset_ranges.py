@@ -1,4 +1,4 @@
-"""Which tasks read which offsets: a pure function, so that a batch that is run again has the same tasks."""
+"""Plans which tasks read which offsets: a pure function, so that a repeated batch has the same tasks."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def _refuse_position(name: str, text: str, position: Everywhere | PerPartition, 
 
 
 def _check_order(starting: Position, ending: Position) -> None:
-    """Finds a range that ends before it starts, where both ends are given per partition, before any broker is asked."""
+    """Refuses a range that ends before it starts, where both ends are given per partition, before any request."""
     if isinstance(starting, PerPartition) and isinstance(ending, PerPartition):
         _check_pairs("startingOffsets", starting.offsets, "endingOffsets", ending.offsets)
     elif isinstance(starting, AtTimestamp) and isinstance(ending, AtTimestamp):

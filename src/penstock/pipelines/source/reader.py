@@ -77,7 +77,7 @@ class BatchReader(DataSourceReader):
 
 
 def find_existing(cluster: SourceCluster, options: SourceOptions) -> frozenset[TopicPartition]:
-    """ClusterError when something that was asked for by name does not exist."""
+    """ClusterError when a topic or partition that the options name does not exist."""
     existing = cluster.find_partitions(options.subscription)
     if existing.missing:
         raise ClusterError(

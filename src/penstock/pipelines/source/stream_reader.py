@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions, cluster: SourceCluster | None = None) -> None:
-        """`cluster` is asked on the driver; without it, the one that the options name."""
+        """`cluster` is for calls on the driver; without it, the reader opens the one that the options name."""
         self._options = options
         self._opened = cluster
         self._initial: Offsets | None = None  # set while the first batch has not been planned by this instance
@@ -142,7 +142,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         report(losses, self._options.fetch.fail_on_data_loss)
 
     def _limit(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> Offsets:
-        """`begin` has the beginnings of new partitions too; one that was gone when it was asked for waits for the
+        """`begin` has the beginnings of new partitions too; a partition whose beginning no broker had waits for the
         next look.
         """
         latest = {partition: until for partition, until in latest.items() if partition in begin}

@@ -6,8 +6,8 @@ start. The question runs as a pipeline: what goes to a topic or to files is ther
 
 Output mode: the first that Spark allows for the question of append (rows are final when they come: the watermark has
 passed them), update (a group comes again when it changes) and complete (all groups, in order). A topic whose
-`_timestamp` is used has a watermark on it, of the connection's lateness, unless another is given. Rows that are only
-looked at come in mode update first of all, so that nobody has to wait for the watermark.
+`_timestamp` is used has a watermark on it, of the connection's lateness, unless another is given. Rows that a user only
+looks at come in mode update first of all, so that the user does not have to wait for the watermark.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class FollowedQuery:
         return said + [f"{name} is as it was at the start" for name in static]
 
     def is_default(self, read: TableRead) -> bool:
-        """Whether the table has the watermark that nobody has asked for."""
+        """Whether the table has the default watermark."""
         has_clause = any(token.word == "WATERMARK" for token in tokens_of(self.query))
         return not self.options.watermarks and not has_clause and TIMESTAMP in read.columns
 
@@ -155,10 +155,10 @@ def follow(
     *,
     on_notice: Callable[[str], None] = lambda said: None,
 ) -> Run:
-    """A run that is started. `asked` is a question or an INSERT INTO, with its views in it. `run.wait()` waits for its
-    end, `run.stop()` ends it, from another thread, too, but not from a signal handler. `on_batch` is called on a thread
-    of the run with the rows and the batch's number. `on_notice` is told before the start what people should know.
-    SqlError says what is missing."""
+    """A started run. `asked` is a query or an INSERT INTO, with its views in it. `run.wait()` waits for its end;
+    `run.stop()` ends it, also from another thread, but not from a signal handler. `on_batch` is called on a thread of
+    the run with the rows and the batch's number. `on_notice` gets notices for the user before the start. SqlError names
+    what is missing."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     try:

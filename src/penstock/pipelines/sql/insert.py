@@ -1,13 +1,13 @@
 """`INSERT INTO topic SELECT ...`: each row once, also when the driver was killed in the middle and the statement is run
 again.
 
-Before the first row is sent, the insert is written down: an id, what the question reads, offset by offset, and the
+Before the first row is sent, the insert is written down: an id, what the query reads, offset by offset, and the
 settings of Spark's that decide which task has which rows. Each task writes its rows in one transaction, with a marker
-under that id (`topic_writing.marker`). The same statement run again finds the job, asks the same question of the same
+under that id (`topic_writing.marker`). The same statement run again finds the job, runs the same query over the same
 offsets in the same tasks, and tasks whose marker is there leave their rows. Once all rows are there the job is removed,
 and the statement is a new insert.
 
-A question that may have other rows the next time is written by one task: all rows or none (`repeatable`).
+A query that may have other rows the next time is written by one task: all rows or none (`repeatable`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 SINK_NAME = "insert"
 _COUNT_WAIT_S = 10.0
 _TIMEOUT_S = 30.0
-# Whoever holds the job's lock is the only one alive.
+# Short: only the holder of the job's lock is alive, so no other process will end an open transaction by itself.
 _OPEN_TRANSACTION_S = 0.5
 
 
@@ -88,10 +88,10 @@ def insert(
     options: InsertOptions | None = None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> Inserted:
-    """Returns when all rows are committed. `statement.query` has its views in it. SqlError says what is missing.
+    """Returns when all rows are committed. `statement.query` has its views in it. SqlError names what is missing.
 
-    `is_cancelled` is asked before something is done that lasts; jobs of Spark's have to be cancelled as well. What has
-    been begun then stays begun, and the statement run again goes on with it."""
+    `is_cancelled` is called before each lasting step; the caller cancels jobs of Spark's itself. The steps done by then
+    stay done, and the statement run again goes on with them."""
     from penstock.pipelines.sql.refusals import refusal_of
 
     options = options or InsertOptions()
@@ -213,7 +213,7 @@ def encoding_request(tables: Tables, topic: str, options: InsertOptions) -> Enco
     subject = options.subject or catalog.connection.subjects.get(topic, "")
 
     def contents() -> TopicContents:
-        if subject:  # whoever names one has thought of it
+        if subject:  # the user named it on purpose
             return TopicContents.NOTHING
         return find_contents(catalog, topic, is_missing_allowed=bool(options.create_partitions))
 
@@ -276,8 +276,8 @@ def named(rows: DataFrame, statement: Insert) -> DataFrame:
 
 
 def find_reasons(rows: DataFrame, tables: Sequence[str] = ()) -> list[str]:
-    """Why the rows may be others when the question is asked again; none where they are the same. `tables` are those
-    whose offsets are fixed."""
+    """Why the query may have other rows the next time; empty where it has the same. `tables` are those whose offsets
+    are fixed."""
     execution = rows._jdf.queryExecution()
     analyzed = execution.analyzed()
     return why_not_repeatable(
@@ -303,7 +303,7 @@ def cluster_id(connection: KafkaConnection) -> str:
 
 
 def _retention_ms(sink: OpenTopic) -> int:
-    """How long the cluster keeps markers; Kafka's default where nobody says, as to users without the right to ask."""
+    """How long the cluster keeps markers; Kafka's default where the user may not read the setting."""
     from concurrent.futures import TimeoutError as FutureTimeoutError
 
     from confluent_kafka import KafkaException
@@ -334,8 +334,8 @@ def _has_whole_marker(sink: OpenTopic, job: InsertJob) -> bool:
 
 
 def _forget_markers(sink: OpenTopic, job: InsertJob) -> None:
-    """Groups of a job that nobody asks for any more. They would go by themselves, after the broker's retention; those
-    of a job that was continued do: an executor of the driver that was killed may be alive, and asks for its marker."""
+    """Deletes the groups of a finished job. They would go by themselves, after the broker's retention; those of a job
+    that was continued do: an executor of the killed driver may be alive, and still reads its marker."""
     from concurrent.futures import TimeoutError as FutureTimeoutError
 
     from confluent_kafka import KafkaException

@@ -95,8 +95,8 @@ def check_continuable(
 
 
 def settings_to_keep(found: Mapping[str, str], parallelism: int) -> dict[str, str]:
-    """What of a session's settings is kept with a job. Spark cuts numbers and values into as many tasks as there are
-    cores, unless the session says how many."""
+    """The session's settings that are kept with a job. Spark cuts numbers and values into as many tasks as there are
+    cores, unless the session sets a number."""
     return {_LEAVES: str(parallelism), _EXCLUDED: ""} | {name: found[name] for name in DECIDING if name in found}
 
 

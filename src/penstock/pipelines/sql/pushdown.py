@@ -1,10 +1,10 @@
-"""What a question wants of each topic, read from Spark's optimized plan as JSON. Pure.
+"""What a query wants of each topic, read from Spark's optimized plan as JSON. Pure.
 
 A topic stands in the plan as a MapInArrow node whose function is named `marker:<name>`. Spark has simplified everything
 by then: views, subqueries and CTEs are gone, conditions stand right above the tables that they are about, and a node
 that drops columns stands where columns are not needed. So three facts are read off:
 
-- the columns that anybody above a topic uses (in doubt: all of them),
+- the columns that any node above a topic uses (in doubt: all of them),
 - the conditions between a topic and the first node that is neither a projection nor a condition,
 - a limit, if nothing but projections is below it.
 
@@ -49,7 +49,7 @@ _COMPARISONS: Final[Mapping[str, tuple[type, type]]] = {  # and what stands for 
     "LessThan": (LessThan, GreaterThan),
     "LessThanOrEqual": (LessThanOrEqual, GreaterThanOrEqual),
 }
-# Nodes whose rows have the columns of the rows below, so that what is used above them is used below them.
+# Nodes whose rows have the columns of the rows below: a column used above such a node is used below it.
 _PASSING: Final = frozenset(
     {
         "Filter", "Sort", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Sample", "Join", "Window", "Generate",
@@ -57,9 +57,9 @@ _PASSING: Final = frozenset(
         "SubqueryAlias",
     }
 )  # fmt: skip
-# Nodes whose expressions are all that is used of the rows below.
+# Nodes whose expressions are the only use of the rows below.
 _CHOOSING: Final = frozenset({"Project", "Aggregate", "Expand"})
-# Alternatives of conditions of alternatives: nobody writes more, and what is deeper bounds nothing.
+# Alternatives of conditions of alternatives: real queries have no more, and deeper conditions bound nothing.
 _DEEPEST: Final = 50
 _INTEGERS: Final = frozenset({"byte", "short", "integer", "long"})
 
@@ -184,7 +184,7 @@ class _Words:
 
 
 def _filters_of(node: _Node, words: _Words, depth: int = 0) -> list[Filter]:
-    """The filters that a condition implies; fewer than it says, where it is not understood."""
+    """The filters that a condition implies; fewer than it has, where a part is not understood."""
     if depth > _DEEPEST:
         return []
     if node.kind == "And":

@@ -1,8 +1,8 @@
 """A question over topics, in two passes.
 
 The first pass has views over marker nodes in place of topics: Spark analyzes and optimizes the question, and its plan
-says which columns and rows are wanted (`pushdown`). The second pass has views that read just those, from offsets that
-are fixed once for all topics of the question. Columns that nobody wants are null, so that the text means what it meant.
+shows the wanted columns and rows (`pushdown`). The second pass has views that read just those, from offsets that are
+fixed once for all topics of the question. Unwanted columns are null, so that the text keeps its meaning.
 
 A name that is no table or view of the session is looked up as a topic. The session's own tables and views win.
 """
@@ -176,8 +176,8 @@ def read_frame(
 def _few_rows(spark: SparkSession, scan: TableScan, skipped: Accumulator[int] | None) -> DataFrame | None:
     """The rows of a scan with a small limit or of few offsets, read here and now; None where they are many or large.
 
-    A worker of Spark's that nobody reads to its end is killed, which a limit does, and the next one takes a second to
-    start. Here the rows are there in milliseconds.
+    Spark kills a worker whose rows it does not read to the end, which a limit does, and the next worker takes a second
+    to start. Here the rows are there in milliseconds.
     """
     most = sum(part.size for task in scan.tasks for part in task) if scan.limit is None else scan.limit
     if most > _FEW_ROWS or len(scan.tasks) != 1:

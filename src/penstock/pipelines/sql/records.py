@@ -76,10 +76,10 @@ class Encoding:
 @dataclass(frozen=True, slots=True)
 class EncodingRequest:
     topic: str
-    format: str = ""  # of a schema that is derived; empty: nobody has named one
+    format: str = ""  # of a derived schema; empty: the user has named none
     subject: str = ""  # empty: <topic>-value
     registry: RegistryAddress | None = field(default=None, repr=False)
-    contents: Callable[[], TopicContents] = lambda: TopicContents.NOTHING  # asked for where the values have no subject
+    contents: Callable[[], TopicContents] = lambda: TopicContents.NOTHING  # called where the values have no subject
 
 
 def find_roles(columns: StructType, topic: str) -> Roles:

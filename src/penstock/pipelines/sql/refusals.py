@@ -1,7 +1,7 @@
-"""What Spark, brokers and the registry say about a question that failed, in words for the one who asked.
+"""Turns errors of Spark, brokers and the registry about a failed query into words for the user.
 
-Every refusal says what is missing: a column (with near misses and the tables that have them), a topic, or a right. The
-failure of a task says what its Python worker said, such as the offset of a row that does not decode. Java's stack
+Every refusal names what is missing: a column (with near misses and the tables that have them), a topic, or a right. The
+failure of a task has the text of its Python worker, such as the offset of a row that does not decode. Java's stack
 traces stay with Java.
 """
 
@@ -38,7 +38,7 @@ _RAISED = re.compile(
 )
 _RIGHT = re.compile(r"(topic|group|cluster|transactional.?id)[_ ]authorization[_ ]failed", re.IGNORECASE)
 _MOST_NEAR = 3
-# How a record that does not decode is told.
+# The beginning of an error about a record that does not decode.
 _PLACE = re.compile(r"topic \S+, partition \d+, offset \d+: ")
 _BAD_ROWS_HINT = (
     "--bad-rows skip leaves such records out, --bad-rows null shows them with NULL; so does register(bad_rows=)"
@@ -47,9 +47,9 @@ _METASTORE_HINT = (
     "Its address is in hive-site.xml or in --set spark.hadoop.hive.metastore.uris=thrift://HOST:9083; without one Spark"
     " has its own in ./metastore_db, for one process at a time."
 )
-# How notes begin that say what became of a topic without a schema: its columns may not be what somebody expects.
+# How notes begin on a topic without a schema: its columns may surprise the user.
 _GUESSED: Final = ("bytes", "inferred")
-# What is told in words. Any other error is one of ours, and keeps its traceback.
+# The errors that users get in words. Any other error is one of ours, and keeps its traceback.
 TOLD: Final = (PySparkException, Py4JJavaError, PipelineError, RegistryClientError, ClusterError, FetchError, ApiError)
 
 
@@ -61,8 +61,8 @@ def refusal_of(
     columns: Mapping[str, Iterable[str]] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> PipelineError:
-    """The error for people. `text` is the statement; `topics` are those there are, asked for if one is missing;
-    `columns` are those of the statement's tables, and `notes` say where they come from."""
+    """The error for the user. `text` is the statement; `topics` returns the existing ones, and is called if one is
+    missing; `columns` are those of the statement's tables, and `notes` name their origin."""
     if _RIGHT.search(str(error)):
         return _missing_right(error)
     if isinstance(error, PipelineError):
@@ -91,7 +91,7 @@ def missing_table(error: BaseException) -> str | None:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """PySpark's own log of errors is left out while this is open, in this thread: errors are told by us."""
+    """Drops PySpark's own log of errors while this is open, in this thread: our own code reports errors."""
     for name in PYSPARK_LOGGERS:
         PySparkLogger.getLogger(name).addFilter(_drop_if_silenced)  # the same filter is added once
     token = _is_silenced.set(True)

@@ -1,8 +1,8 @@
-"""Whether a question has the same rows in the same tasks when it is asked again over the same offsets. Pure.
+"""Whether a query has the same rows in the same tasks when it runs again over the same offsets. Pure.
 
-An insert that was killed is finished by running it again, and each task whose rows are there already leaves them. That
-needs tasks with the same rows as before. A question that cannot promise it is written by one task instead, in one
-transaction: all rows or none. So what is not understood here costs time, and no row.
+An insert that was killed is finished by running it again, and each task whose rows are there already leaves them. This
+needs tasks with the same rows as before. A query that cannot promise it is written by one task instead, in one
+transaction: all rows or none. So a plan that is not understood here costs time, and no row.
 """
 
 from __future__ import annotations

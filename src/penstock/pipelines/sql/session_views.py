@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # Lookups of one topic wait for the registry and for a sample; so many at a time are no burden to either.
 _LOOKUPS = 8
-# A view takes some 0.15 s, since Spark asks a Python worker for its columns, and one is made after the other: this many
-# take 8 s, and nobody wants to wait longer at a prompt.
+# A view takes some 0.15 s, since Spark gets its columns from a Python worker, and one is made after the other: this
+# many take 8 s, the longest wait that a prompt should cost.
 _MOST_VIEWS = 50
 
 
@@ -35,8 +35,8 @@ class SessionViews:
         self._made: dict[str, Any] = {}  # by name in small letters; the view as Spark keeps it
 
     def make(self, topics: Collection[str] | None) -> None:
-        """Views of these topics, or of all. `notices` say which have none; a topic that was asked for by name and
-        cannot be read raises TableError."""
+        """Views of these topics, or of all. `notices` name those without one; a topic in `topics` that cannot be read
+        raises TableError."""
         from penstock.pipelines.data_source import register as register_source
 
         register_source(self._spark)

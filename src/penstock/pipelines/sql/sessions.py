@@ -1,4 +1,4 @@
-"""A question's own session: a copy of the user's, whose temporary views nobody else sees.
+"""A question's own session: a copy of the user's, with temporary views that no other session sees.
 
 The copy has the user's settings, functions and temporary views, and shares the catalog, the cache and the executors;
 making one takes 2 ms. Views for topics are put into the copy alone, so that questions of several threads do not meet

@@ -1,4 +1,4 @@
-"""The Spark session that answers questions: quick to start, and with Hive's tables where they are asked for."""
+"""The Spark session that answers queries: quick to start, and with Hive's tables where the user wants them."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
-# A task is tried once: a row that does not decode will not the next time, and the broker was waited for already.
-# Whoever asks can ask again. A stream has nobody who does, and tries four times, as pipelines do.
+# A task is tried once: a row that does not decode will not the next time, and the reader has waited for the broker
+# already. The user can repeat a query. A stream has no user to do so, and tries four times, as pipelines do.
 _MASTER, _MASTER_OF_STREAMS = "local[*]", DEFAULT_MASTER
 _HIVE = {"spark.sql.catalogImplementation": "hive"}
 
-# The warm-up is a question about a topic that is not there, which goes the way of every question: markers, the plan as
+# The warm-up is a query over a topic that does not exist, which goes the way of every query: markers, the plan as
 # JSON, views, workers and Arrow. Java loads and compiles classes when they are first needed, and workers take a moment
-# to start. The rows are made by the workers themselves, and no broker is asked.
+# to start. The workers make the rows themselves, and no broker gets a request.
 _NAME = "warm"
 _QUESTION = (
     "SELECT name, count(*) AS n, sum(price) AS total, max(_timestamp) AS last FROM warm"

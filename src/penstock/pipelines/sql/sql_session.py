@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     from penstock.pipelines.runtime.runner import Run
 
 
-# A registry that hangs is asked three times, so it is waited for some ten seconds, as brokers are.
+# The client tries a registry that hangs three times, some ten seconds in all, as long as it waits for brokers.
 _TIMEOUT, _PATIENCE_MS = "http.read.timeout.ms", 3_000
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """Which cluster's topics, how they become tables, and in which Spark."""
+    """The cluster whose topics become tables, the form of the tables, and the Spark that reads them."""
 
     bootstrap_servers: str
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -75,7 +75,7 @@ class Known:
 
     @classmethod
     def open(cls, wishes: Wishes) -> Known:
-        """Nothing is asked of the cluster yet. Raises PipelineError and ConfigError."""
+        """Sends no request yet. Raises PipelineError and ConfigError."""
         connection = KafkaConnection(
             wishes.bootstrap_servers,
             wishes.kafka,

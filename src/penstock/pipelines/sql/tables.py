@@ -126,8 +126,8 @@ class Tables:
         return "\n".join(parts)
 
     def make_views(self, topics: Collection[str] | None = None) -> None:
-        """Temporary views of the session for these topics or all, which plain `spark.sql` knows. Until a question is
-        asked, `notices` say which are left out."""
+        """Makes these topics, or all, temporary views of the session, which plain `spark.sql` knows. `notices` name
+        those that are left out, until the next query."""
         self._views.make(topics)
 
 

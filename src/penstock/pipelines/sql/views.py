@@ -114,8 +114,9 @@ class Views:
         self.queries = queries
 
     def _write(self, queries: Mapping[str, str]) -> None:
-        """As a whole: a reader sees the file before or after. What was skipped is kept beside it, for whoever wrote
-        it."""
+        """As a whole: a reader sees the file before or after. A file with skipped statements is kept beside it, for
+        their author.
+        """
         text = _HEAD + "".join(f"\nCREATE VIEW {quote(name)} AS\n{query}\n;\n" for name, query in queries.items())
         try:
             if self.wrong:

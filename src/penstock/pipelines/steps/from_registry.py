@@ -192,8 +192,9 @@ def from_registry(
     """Columns of the record's value or key.
 
     `subject`: the topic's own, unless it is given. `registry`: an address, or properties as Confluent names them;
-    without it what `--set registry.url=...` says. `reader`: "latest", a version of the subject, or a schema as text.
-    `into`: one column of this name instead of a column for each field; what is no record is one column in any case,
+    without it the one of `--set registry.url=...`. `reader`: "latest", a version of the subject, or a schema as text.
+    `into`: one column of this name instead of a column for each field; a value that is no record is one column in any
+    case,
     `value` or `key`. Fields that are called `source` or `error` get an `_` behind. `new_columns`: what becomes of
     fields that the subject gets while the pipeline runs and reads the latest: "drop" leaves them out until the next
     start, "restart" lets the run start anew between two batches, once it is sure that steps, sinks and the state of

@@ -1,7 +1,7 @@
-"""Enriching rows from somewhere else: a file in memory, Redis, an SQL database, or ranges of addresses.
+"""Enriches rows from elsewhere: a file in memory, Redis, an SQL database, or ranges of addresses.
 
-A lookup is asked for many keys at once, in the task, and lives once per worker process: connections and tables are not
-part of what travels to the tasks.
+A step looks up many keys at once, in the task, and a lookup lives once per worker process: connections and tables do
+not travel to the tasks.
 """
 
 from __future__ import annotations

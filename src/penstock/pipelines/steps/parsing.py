@@ -66,7 +66,7 @@ def parse_csv(schema: str | StructType, separator: str = ",") -> Step:
 
 def parse_access_log() -> Step:
     """Lines of a web server in Apache's common or combined format: address, identity, user, event_time, method, path,
-    protocol, status, size, referrer, agent. A dash, which is how the format says nothing, becomes null."""
+    protocol, status, size, referrer, agent. A dash, the format's sign for no value, becomes null."""
     from pyspark.sql import functions as F
 
     def parse(rows: DataFrame) -> DataFrame:
@@ -90,8 +90,8 @@ def parse_access_log() -> Step:
 
 
 def parse_avro(schema: str | Mapping[str, Any], columns: str) -> Step:
-    """Values that are one Avro datum each, without a header. `schema` is the writer's, as JSON; `columns` says what of
-    it becomes columns, such as "id bigint, name string"."""
+    """Values that are one Avro datum each, without a header. `schema` is the writer's, as JSON; `columns` names the
+    fields that become columns, such as "id bigint, name string"."""
     from pyspark.sql import functions as F
 
     text = schema if isinstance(schema, str) else json.dumps(schema)

@@ -29,7 +29,7 @@ LOOK_EVERY_S = 3.0
 
 
 def address_of(registry: str | Mapping[str, str] | None, settings: Settings) -> RegistryAddress:
-    """What the step says, or else the settings. Raises PipelineError."""
+    """The step's registry, or else the settings'. Raises PipelineError."""
     given = settings.registry if registry is None else registry
     properties = {"url": given} if isinstance(given, str) else given
     named = {
@@ -61,9 +61,9 @@ def refusals_told() -> Iterator[None]:
 
 
 class SubjectWatch:
-    """Looks, on a thread of its own, whether a subject has another latest version than `version`.
+    """Checks, on a thread of its own, whether a subject has another latest version than `version`.
 
-    A registry that does not answer is asked again: the run goes on with what it knows."""
+    It tries again if the registry does not answer: the run goes on with the version that it has."""
 
     def __init__(
         self, address: RegistryAddress, subject: str, version: int | None, every_s: float = LOOK_EVERY_S

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class FileLookup:
     """A CSV file with a heading, or a file of one JSON object a line, held in memory and read again when it changes.
 
-    `columns` says what of a line is the answer, as Spark writes it: "name string, risk int"."""
+    `columns` names the parts of a line that are the answer, as Spark writes it: "name string, risk int"."""
 
     path: str
     key: str
@@ -158,7 +158,7 @@ def answer(keys: pa.Array, known: Mapping[str, Mapping[str, Any]], kind: pa.Data
     return pa.array([of(key) for key in keys.to_pylist()], kind)
 
 
-# What a CSV file says as text.
+# A CSV file has only text.
 _CONVERTERS: dict[str, Any] = {"int32": int, "int64": int, "double": float, "float": float, "string": str}
 
 

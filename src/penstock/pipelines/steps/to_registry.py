@@ -85,7 +85,9 @@ class _Schemas:
 class OpenToRegistry:
     """Registers a schema when it is first given rows, which a run does before its first batch.
 
-    A row that does not fit gets an `error`. In a branch nobody looks at that any more, so the row fails the batch."""
+    A row that does not fit gets an `error`. In a branch no later step sends such rows elsewhere, so the row fails the
+    batch.
+    """
 
     def __init__(self, step: ToRegistry, address: RegistryAddress, is_in_branch: bool) -> None:
         self._step = step
@@ -232,7 +234,7 @@ def to_registry(
 
     `schema`: the text of one; without it one is made of the columns. `columns`: SQL expressions; without them all
     columns are written. `key`: an SQL expression, taken as it is, or a `RegistryKey`, whose schema is made of its type.
-    `framing`: where the schema is named, in front of the payload or in a header."""
+    `framing`: the place of the schema's id, in front of the payload or in a header."""
     if framing not in tuple(Framing):
         raise PipelineError(f"framing is 'prefix' or 'header', not {framing!r}")
     if schema_type not in tuple(SchemaType):

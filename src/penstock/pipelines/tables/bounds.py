@@ -1,11 +1,11 @@
-"""Which offsets of a topic a question can be about: its conditions as bounds, and bounds as ranges of offsets. Pure.
+"""The offsets of a topic that a query can be about: its conditions as bounds, and bounds as ranges of offsets. Pure.
 
 Conditions are the filters of pyspark.sql.datasource, whether Spark pushes them down to a data source or they were read
 from a plan. Bounds are never narrower than the truth: every row that meets the conditions is inside them, and a
 condition that is not understood bounds nothing. Spark filters the rows again, so wider bounds cost time only.
 
 A time's beginning is exact: Kafka finds the first record of that time or later. Its end is not, because a producer may
-send a record that is older than the ones before it. `lateness_ms` says how much older, see `decide_lateness`. Nor is
+send a record that is older than the ones before it. `lateness_ms` is how much older, see `decide_lateness`. Nor is
 the first record of a later time the end, because that one may be ahead of all others, see `ends`.
 """
 
@@ -37,8 +37,8 @@ from penstock.pipelines.source.offset_ranges import OffsetRange
 from penstock.pipelines.source.offsets import LATEST
 from penstock.pipelines.tables.ends import Peek, find_ends
 
-# Answers with the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late.
-# Every partition that is asked for has an answer.
+# Returns the first offsets of these times or later, in milliseconds; None or LATEST where no record is that late. The
+# answer has every partition of the request.
 OffsetsAt: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, int | None]]
 
 
@@ -112,7 +112,7 @@ class Bounds:
     partitions: frozenset[int] | None = None
     offsets: Interval = EVERYTHING
     timestamps_us: Interval = EVERYTHING
-    keys: frozenset[Any] | None = None  # values of _key; its rows may be told from others before they are decoded
+    keys: frozenset[Any] | None = None  # values of _key; rows with others may be left out before they are decoded
 
     @property
     def is_empty(self) -> bool:
@@ -181,8 +181,8 @@ def _bounds_of_one(condition: Filter) -> Bounds:
 
 
 def _bounds_of_negation(child: Filter) -> Bounds:
-    """NOT of a comparison is the opposite comparison: neither is true of null. NOT of AnyOf bounds nothing: conditions
-    that nobody understood may be missing from its alternatives."""
+    """NOT of a comparison is the opposite comparison: neither is true of null. NOT of AnyOf bounds nothing: its
+    alternatives may lack conditions that were not understood."""
     match child:
         case Not(grandchild):
             return _bounds_of_one(grandchild)
@@ -241,14 +241,14 @@ def _number_of(name: str, value: Any) -> int | None:
 
 
 def decide_lateness(config: Mapping[str, str], allowance_ms: int) -> tuple[int, bool]:
-    """How much older than the records before it a record of a topic may be, in milliseconds, and whether settings of
-    the topic say so.
+    """How much older than the records before it a record of a topic may be, in milliseconds, and whether that follows
+    from settings of the topic.
 
     Brokers give the times of LogAppendTime topics, one after the other, by their own clocks: that of a new leader may
-    be behind that of the last one, so a minute is allowed for. Elsewhere `before.max` and `after.max` bound
-    how far a record's time is from its broker's, where somebody has set them: a record that is `after.max` early may
-    come before one that is `before.max` late. Without such bounds, or with ones that are wider, it is an allowance.
-    An allowance for any lateness is taken at its word, since a topic may hold records from before its settings.
+    be behind that of the last one, so a minute is allowed for. Elsewhere `before.max` and `after.max`, where they are
+    set, bound how far a record's time is from its broker's: a record that is `after.max` early may come before one that
+    is `before.max` late. Without such bounds, or with wider ones, the user's allowance counts. An allowance for any
+    lateness is taken at its word, since a topic may hold records from before its settings.
     """
     if allowance_ms >= ANY_LATENESS_MS:
         return ANY_LATENESS_MS, True
@@ -260,9 +260,9 @@ def decide_lateness(config: Mapping[str, str], allowance_ms: int) -> tuple[int, 
 
 
 def below_latest(bounds: Bounds) -> Bounds:
-    """What may bound the records among which the latest of each key is chosen: conditions on keys alone, which leave
-    all records of a key or none. Of a key whose latest record is out of any other bounds, as one that is in another
-    partition now, an older one would come back."""
+    """The conditions that may bound the search for the latest record of each key: those on keys alone, which leave all
+    records of a key or none. Under any other bound, such as a partition, an older record would come back for a key
+    whose latest record lies outside."""
     return Bounds(keys=bounds.keys)
 
 

@@ -1,6 +1,6 @@
-"""The tables of a cluster: which topics there are, and what columns each has.
+"""The tables of a cluster: its topics, and the columns of each.
 
-A table whose schema the registry has costs one question to a broker and one to the registry. Where the key or the value
+A table whose schema the registry has costs one request to a broker and one to the registry. Where the key or the value
 has no schema, a few records are read, too.
 """
 
@@ -40,7 +40,7 @@ from penstock.pipelines.tables.table import LATEST_SUFFIX, Table, make_columns
 from penstock.protocol.errors import ErrorCode
 from penstock.serdes.errors import SerdesError
 
-# Somebody waits at a prompt. A broker that is there answers within milliseconds.
+# A user waits at a prompt. A broker that is there answers within milliseconds.
 _TIMEOUT_S = 5.0
 # For the two or three looks that one statement takes, and for completion; a new version is seen soon.
 _KEEP_S = 5.0
@@ -90,7 +90,7 @@ class Catalog:
         return known
 
     def forget(self, topic: str) -> None:
-        """Somebody has changed the topic: its columns are looked up again when they are next asked for."""
+        """After a change of the topic: the next use of the table looks its columns up again."""
         for name in (topic, f"{topic}{LATEST_SUFFIX}"):
             self._tables.forget(name)
 
@@ -194,7 +194,7 @@ class Catalog:
 
     @contextmanager
     def _explained(self, topic: str = "") -> Iterator[None]:
-        """Failures in words for whoever has asked."""
+        """Turns failures into errors with words for the user."""
         try:
             yield
         except ClusterError as error:

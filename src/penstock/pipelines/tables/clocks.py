@@ -1,9 +1,9 @@
-"""What a question has to do with the time at which it runs, read from Spark's analyzed plan as JSON. Pure.
+"""How a query depends on the time at which it runs, read from Spark's analyzed plan as JSON. Pure.
 
-Spark decides what now() is when it optimizes a plan: once when the bounds of a question are read, and again when the
-question runs, which is later. The second time decides which rows are meant, so bounds that came of the first must hold
-for it, too. In the optimized plan a clock is a literal like any other. So the kind of clock that the question has
-anywhere says what its bounds are worth.
+Spark fixes now() when it optimizes a plan: once when the bounds of a query are read, and again when the query runs,
+which is later. The second time decides which rows are meant, so bounds from the first must hold for it, too. In the
+optimized plan a clock is a literal like any other. So the kind of clock anywhere in the query decides how far its
+bounds can be trusted.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ SAMPLE_RECORDS = 200
 SAMPLE_BYTES = 1 << 20
 # Producers of one topic seldom differ more in their clocks and delays.
 LATENESS_MS = 10 * 60_000
-# Somebody waits for the answer: a leader that moves is there again after seconds.
+# A user waits for the answer: a leader that moves is there again after seconds.
 _PATIENCE_MS = 30_000
 
 

@@ -1,7 +1,7 @@
 """A table as text and back: it travels in an option of the data source, and is kept beside an insert that is under way.
 
-JSON, and no pickle: options are text that anybody may write. The registry's address and login are not in the text,
-which is seen in plans and logs; whoever reads the text has them from elsewhere.
+JSON, and no pickle: options are text that any program may write. The registry's address and login are not in the text,
+which plans and logs show; the reader of the text has them from elsewhere.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where in a partition a time has passed: the end of what a question about times before it reads. Pure.
+"""Finds where in a partition a time has passed: the end of the offsets for a query about earlier times. Pure.
 
 Kafka finds the first record of a time or later. One record whose producer's clock is ahead is such a record, and may
-lie before all others. So what Kafka finds is a candidate. A time has passed behind a sample of which most records are
-that late; where they are not, such a place is searched for behind the candidate, by halves. What is wanted of the
-sample itself is seen there. So whichever place is found, it is not too early unless most clocks of a sample are wrong.
+lie before all others. So Kafka's answer is a candidate. A time has passed behind a sample of which most records are
+that late; where they are not, a binary search looks for such a place behind the candidate. The sample itself shows its
+wanted records. So no place is too early unless most clocks of a sample are wrong.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class _Search:
 
 
 def find_ends(behind: Collection[OffsetRange], before_ms: int, lateness_ms: int, peek: Peek) -> Offsets:
-    """For each range, from a candidate to what is held, the offset from which on no records from before the time are
-    expected, if each comes at most so late. All partitions are looked at in one round, and those whose candidate was an
-    outlier in further rounds."""
+    """For each range, from a candidate to the partition's end, the offset from which on no records from before the time
+    are expected, if each comes at most `lateness_ms` late. Looks at all partitions in one round, and in further rounds
+    at those whose candidate was an outlier."""
     searches = {part.partition: _Search(part.start, part.end, part.end, part.end, part.start) for part in behind}
     ends: dict[TopicPartition, int] = {}
     while searches:

@@ -37,8 +37,8 @@ _PIECE_ROWS = 32_768
 class LastOfKeys:
     """The last record of each key of one partition, whose records are added in the order of their offsets.
 
-    Holds what it keeps and as much again while keys are compared, and at most 64 MiB of records that are not compared
-    yet, or as many bytes as it keeps.
+    Holds what it keeps and as much again while keys are compared, and at most 64 MiB of records whose keys are not
+    compared yet, or as many bytes as it keeps.
     """
 
     def __init__(self, most_kept_bytes: int = _MOST_KEPT_BYTES, most_pending_bytes: int = _MOST_PENDING_BYTES) -> None:

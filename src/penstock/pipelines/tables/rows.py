@@ -1,6 +1,6 @@
-"""Records to rows of a table: the wanted columns are decoded, and rows that do not decode are treated as told.
+"""Records to rows of a table: decodes the wanted columns, and treats rows that do not decode by `bad_rows`.
 
-A row counts as far as it is read: what is broken behind the last wanted field is not seen.
+A row counts as far as it is read: damage behind the last wanted field goes unnoticed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HINT = "bad_rows 'skip' leaves such rows out, and 'null' shows them without the
 
 
 class RowDecoding:
-    """Of these columns, for one task. `on_skipped` hears how many rows were left out because they do not decode."""
+    """Decodes these columns, for one task. Calls `on_skipped` with the number of rows left out as undecodable."""
 
     def __init__(
         self,
@@ -85,7 +85,9 @@ class RowDecoding:
         return [array(column) for column in self._columns]
 
     def _judge(self, rows: pa.RecordBatch, key: Decoded | None, value: Decoded | None) -> pa.Array | None:
-        """Which rows do not decode; None where all do. Raises TableError for the first one, where that is wanted."""
+        """Marks the rows that do not decode; None where all do. With `bad_rows` fail, raises TableError for the
+        first.
+        """
         is_bad: pa.Array | None = None
         for prefix, decoded in (("key: ", key), ("", value)):
             if decoded is None or decoded.errors.null_count == len(decoded.errors):

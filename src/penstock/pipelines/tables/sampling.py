@@ -1,4 +1,4 @@
-"""Some records of a topic, from the ends of its partitions: what payloads are like where no schema says it."""
+"""Some records of a topic, from the ends of its partitions, which show the form of payloads without a schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.serdes.columns.payloads import SchemaKey, read_frames
 
 # Records of more partitions hardly say more, and each partition is a question of its own.
 _MOST_PARTITIONS = 8
-# Somebody waits for the columns of a table.
+# A user waits for the columns of a table.
 _PATIENCE_MS = 10_000
 # A look at records asks for so much at once. Brokers send a larger batch whole.
 _PEEK_BYTES = 256 * 1024
@@ -154,7 +154,7 @@ def read_objects(payloads: Sequence[bytes | None]) -> Objects:
 
 
 def is_text(payloads: Sequence[bytes | None]) -> bool:
-    """Whether all are text that somebody can read."""
+    """Whether all payloads are readable text."""
     for payload in payloads:
         try:
             if payload is not None and _CONTROL.search(payload.decode()):

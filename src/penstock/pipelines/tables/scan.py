@@ -1,4 +1,4 @@
-"""One read of a table: which columns, of which offsets, in which tasks.
+"""One read of a table: the columns, the offsets and the tasks.
 
     ranges = catalog.ranges(["orders"])
     scan = TableScan(table, ("customer", "_offset"), plan_tasks(ranges, cores=2), catalog.connection.fetch_options())

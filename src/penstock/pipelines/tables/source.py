@@ -125,7 +125,7 @@ class TableReader(DataSourceReader):
         with closing(SourceCluster.of(read.options)) as cluster:
             ranges = BatchReader(read.options).find_ranges(cluster)
         if read.table.is_latest:
-            # The latest record of a key is known to the one who has seen all.
+            # Only a task that has read all records knows the latest record of a key.
             return [TopicRanges(ranges)] if ranges else []
         return plan_tasks(ranges, read.options)
 
@@ -177,7 +177,7 @@ def _without_table(given: Mapping[str, str], table: Table) -> dict[str, str]:
 
 
 def _for_any_place(given: Mapping[str, str]) -> dict[str, str]:
-    """Those that find the table, since Spark asks for its columns before it says what for."""
+    """The options that find the table: Spark wants its columns before it names their use."""
     lowered = {name.lower(): text for name, text in given.items()}
     prefixes = ("kafka.", "registry.")
     wanted = _OUR_NAMES | {"kafkaconfigfile"}

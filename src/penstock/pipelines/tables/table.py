@@ -78,7 +78,7 @@ _RECORD_COLUMNS = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    name: str  # as it was asked for, with $latest if so
+    name: str  # the name in the query, with $latest if it has that
     topic: str
     partitions: int
     key: PayloadFormat
@@ -88,7 +88,7 @@ class Table:
     is_latest: bool = False
 
     def column(self, name: str) -> TableColumn | None:
-        """By its name, in any case: Spark does not tell cases apart."""
+        """The column of this name, in any case: Spark does not tell cases apart."""
         return next((each for each in self.columns if each.name.lower() == name.lower()), None)
 
     def choose(self, names: Iterable[str] | None) -> tuple[TableColumn, ...]:

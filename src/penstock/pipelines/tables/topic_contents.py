@@ -24,7 +24,7 @@ class TopicContents(enum.Enum):
 
 
 def find_contents(catalog: Catalog, topic: str, *, is_missing_allowed: bool) -> TopicContents:
-    """Of a topic whose values have no subject. TableError."""
+    """The contents of a topic whose values have no subject. Raises TableError."""
     try:
         table = catalog.table(topic)
     except TableError:

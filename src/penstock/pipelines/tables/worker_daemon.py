@@ -1,8 +1,9 @@
 """Spark's daemon that forks Python workers, with the modules imported that the workers of a question need.
 
-Spark ends workers that have been idle for a minute, and those whose rows nobody reads to their end, which a limit does.
-A new one would import everything again: a second of CPU time, most of it for PySpark in its archive, of which Python
-keeps no compiled code. A worker that is forked from this process is there in milliseconds, and shares its memory.
+Spark ends workers that have been idle for a minute, and workers whose rows it does not read to the end, which a limit
+does. A new one would import everything again: a second of CPU time, most of it for PySpark in its archive, of which
+Python keeps no compiled code. A worker that is forked from this process is there in milliseconds, and shares its
+memory.
 
 Nothing that is imported here starts a thread or opens a connection: neither would live on in a fork.
 """

@@ -1,9 +1,9 @@
-"""Which cut of a batch may be written, settled on the driver before the first row.
+"""Settles on the driver, before the first row, which cut of a batch may be written.
 
-A batch that comes again may be cut otherwise: its size is judged anew, so that the driver writes it instead of tasks,
-or there are more tasks. What the attempt before has started may be alive, since an executor can outlive its driver and
-a driver can be stopped for a while. A task of that attempt would find no marker where nobody has written under its
-number, and write its rows a second time. So, before a batch that may have been begun:
+A repeated batch may be cut otherwise: its size is judged anew, so that the driver writes it instead of tasks, or there
+are more tasks. The tasks of the attempt before may still be alive, since an executor can outlive its driver and a
+driver can be stopped for a while. A task of that attempt would find no marker if no task has written under its number,
+and would write its rows a second time. So, before a batch that may have been begun:
 
     take the driver's id     fences every earlier driver: none of them claims a batch and starts tasks any more
     look                     at the driver's claim, which names the batch that tasks were started on last and the number
@@ -14,10 +14,10 @@ number, and write its rows a second time. So, before a batch that may have been 
     claim                    by the driver's id, where tasks are to write
     start the tasks, or write
 
-A batch that follows one that this driver has finished was begun by nobody: its tasks cost one claim, and a batch that
-the driver writes itself costs nothing.
+No task can have begun a batch that follows one that this driver has finished: its tasks cost one claim, and a batch
+that the driver writes itself costs nothing.
 
-Whoever dies in between leaves a state from which the next driver does the same: the driver's claim names the new cut
+A driver that dies in between leaves a state from which the next one does the same: the driver's claim names the new cut
 only when every task of the cut before is shut out. A task that the dead driver has shut out of the present cut is let
 in again by a new claim. A task that commits between the look and its claim is found when its id is taken: the driver
 looks again.
@@ -69,8 +69,8 @@ class Claims:
         return Begun(batch_id, claim, by_task)
 
     def settle(self, options: SinkOptions, begun: Begun | None, tasks: int, is_wanted: Callable[[], bool]) -> None:
-        """Returns when nobody can write the batch but `tasks` tasks; one may be this driver. `begun` is None where the
-        batch follows one that this driver has finished."""
+        """Returns when only `tasks` tasks can write the batch; one may be this driver. `begun` is None where the batch
+        follows one that this driver has finished."""
         _, batch_id, _ = _identity(options)
         claim = Marker(batch_id, cut=tasks)
         shut_out = begun.tasks_to_shut_out(tasks) if begun is not None else []

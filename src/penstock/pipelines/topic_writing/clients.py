@@ -26,7 +26,9 @@ Settings = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class TransactionalSender:
-    """Holds its transactional id since `init_transactions`; unless somebody has taken it, the marker is as it knows."""
+    """Holds its transactional id since `init_transactions`; unless another producer took the id, it knows the
+    marker.
+    """
 
     sender: Sender
     marker: Marker | None

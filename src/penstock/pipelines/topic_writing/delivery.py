@@ -121,7 +121,8 @@ class Sender:
         self._with_patience(send, ", ".join(places.topics[:_TOLD_FAILURES]))
 
     def _with_patience(self, send: Callable[[], int], topic: str) -> None:
-        """`send` says for how many the queue was full. It passes: records leave it or fail after message.timeout.ms."""
+        """`send` returns for how many messages the queue was full. That passes: messages leave it or fail after
+        message.timeout.ms."""
         patience_s = self.timeout_s + _GRACE_S
         deadline, left = time.monotonic() + patience_s, None
         while now_left := send():
@@ -158,7 +159,7 @@ _REASONS = {
     KafkaError.MSG_SIZE_TOO_LARGE: "is too large ({size} bytes); see kafka.max.request.size and max.message.bytes",
     KafkaError.INVALID_MSG_SIZE: "is too large ({size} bytes); see max.message.bytes of the topic",
     KafkaError._UNKNOWN_PARTITION: "names a partition that the topic does not have",
-    # librdkafka says this of a name that is not valid as well, if it asked before.
+    # librdkafka also gives this code for an invalid name, if it looked the name up before.
     KafkaError._UNKNOWN_TOPIC: "names a topic that does not exist, or whose name is not valid",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "names a topic or partition that does not exist",
     KafkaError.TOPIC_EXCEPTION: "names a topic whose name is not valid",

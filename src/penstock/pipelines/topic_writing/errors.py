@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class WriteError(Exception):
-    """Rows that could not be written. The task fails with it, and Spark tries the task again where it is told to."""
+    """Rows that could not be written. The task fails with it, and Spark tries the task again if its settings allow."""
 
 
 class RefusedError(WriteError):
@@ -12,7 +12,9 @@ class RefusedError(WriteError):
 
 
 class ClaimError(WriteError):
-    """The driver could not settle who writes the batch; it has to look again at what others have written of it."""
+    """The driver could not settle which tasks write the batch; it has to look again at what others have written of
+    it.
+    """
 
 
 class ColumnError(ValueError):

@@ -82,7 +82,7 @@ def lay_out_calls(
     starts = np.cumsum(counts) - counts
     names = [ctypes.create_string_buffer(c.c_string(topic)) for topic in topics]
     arguments = np.zeros(int(counts.sum()), c.ARGUMENT)
-    arguments["kind"] = c.HEADER  # what is not told below
+    arguments["kind"] = c.HEADER  # for all arguments that get no other kind below
     for place, kind in enumerate(fixed):
         arguments["kind"][starts + place] = kind
     arguments["first"][starts] = np.array([ctypes.addressof(name) for name in names], np.uint64)[topic_of]

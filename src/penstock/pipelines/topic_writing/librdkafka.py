@@ -64,8 +64,8 @@ class RawProducer:
         """Returns the messages that librdkafka did not take, in order, each with its error. Once the queue is full, all
         later messages are among them.
 
-        The partition goes by the call and not by the message: with RD_KAFKA_MSG_F_PARTITION librdkafka 2.16 leaks a
-        message whose partition is not there, and counts it as queued for ever."""
+        The call names the partition, not the message: with RD_KAFKA_MSG_F_PARTITION librdkafka 2.16 leaks a message
+        whose partition does not exist, and counts it as queued for ever."""
         handle = _lib.rd_kafka_topic_new(self._handle, c.c_string(topic), None)
         if not handle:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"topic {topic[:100]} cannot be used"))

@@ -1,4 +1,4 @@
-"""What makes a batch's second writing recognisable: names, the marker, and what follows from it. Pure.
+"""Makes a batch's second writing recognisable: names, the marker, and what follows from it. Pure.
 
 Each task writes its rows in one Kafka transaction, and in the same transaction commits a group offset: the number of
 the batch after this one, with the number of tasks in its metadata. Rows and marker become visible together or not at
@@ -7,8 +7,8 @@ all, so a task that holds the transactional id and finds the marker knows that t
 Every task has a group of its own, because brokers take offsets only for partitions that exist, and a batch may well
 have more tasks than the topic has partitions.
 
-A marker may also be a claim: all batches before `next_batch` are there, and `next_batch` is written by the tasks of one
-cut alone. `claims` says who makes claims and when.
+A marker may also be a claim: all batches before `next_batch` are there, and only the tasks of one cut write
+`next_batch`. `claims` makes them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MARKER_PARTITION = 0
 OPEN_TRANSACTION_S = 10.0
 # In place of a task's number: the group of this name has the claim of the driver that started tasks last.
 DRIVER: Literal["driver"] = "driver"
-# What follows belongs to nobody: see `RawProducer.send_offset_to_transaction`; older markers have no end.
+# Ignores further text, see `RawProducer.send_offset_to_transaction`; older markers have no end.
 _METADATA = re.compile(r"(tasks|cut)=(\d+)")
 
 
@@ -130,7 +130,7 @@ def task_counts(markers: Iterable[Marker], batch_id: int) -> frozenset[int]:
 
 
 def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, tasks: int | None) -> None:
-    """Cut into another number of tasks a batch has other rows in each, and nobody can tell which are written."""
+    """Cut into another number of tasks, a batch has other rows in each, and no marker shows which are written."""
     counts = task_counts(markers, batch_id) - {tasks}
     if counts and tasks is not None:
         before = min(counts)
@@ -175,7 +175,7 @@ class Begun:
 
     @property
     def _begun_by(self) -> int:
-        """Without a claim on the batch it is 1: the driver writes a batch itself without telling."""
+        """Without a claim on the batch it is 1: a driver that writes a batch itself makes no claim."""
         claim = self.claim
         return claim.cut if claim is not None and claim.cut and claim.next_batch == self.batch_id else 1
 

@@ -83,8 +83,8 @@ def _begin(
 ) -> TransactionalSender | None:
     """With the first rows and the marker in an open transaction; None where the batch is there already.
 
-    A producer kept from an earlier task may have been fenced by another worker, or its id may have expired. Which of
-    the two, or what else, need not be known: a new one takes the id, ends what that one began, and reads the marker."""
+    A producer kept from an earlier task may have been fenced by another worker, or its id may have expired. The reason
+    does not matter: a new one takes the id, ends what that one began, and reads the marker."""
     holder = clients.take_transactional(options, work.transactional_id)
     is_new = holder is None
     while True:

@@ -16,8 +16,8 @@ DEFAULT_SINK_NAME = "sink"
 
 # As the Java producer's delivery.timeout.ms.
 _MESSAGE_TIMEOUT_MS = 120_000
-# Long enough for a task with much to write, and below the fifteen minutes that brokers allow by default; whoever dies
-# in the middle holds up read_committed readers of the topic until its successor comes, or so long.
+# Long enough for a task with much to write, and below the fifteen minutes that brokers allow by default: a task that
+# dies in the middle holds up read_committed readers of the topic until its successor comes, or for this long.
 _TRANSACTION_TIMEOUT_MS = 300_000
 # Under load batches are full before that; the end of a task does not wait for it.
 _LINGER_MS = 20
@@ -166,5 +166,5 @@ _SHARED_PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "client.", "brok
 
 
 def _shared_settings(kafka: Mapping[str, str]) -> dict[str, str]:
-    """For the client that reads markers: how to reach the brokers and who is asking."""
+    """For the client that reads markers: the brokers' addresses and the login."""
     return to_librdkafka({name: value for name, value in kafka.items() if name.startswith(_SHARED_PREFIXES)})

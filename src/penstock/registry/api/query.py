@@ -56,7 +56,7 @@ class QueryString:
         text = self.text(name)
         return parse_integer(text) if text else default
 
-    # -------------------------------------------------------------------------------------------- what many ask for
+    # -------------------------------------------------------------------------------------------- shared parameters
 
     def page(self) -> Page:
         return Page(max(0, self.integer("offset", 0)), self.integer("limit", -1))

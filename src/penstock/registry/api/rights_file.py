@@ -1,6 +1,6 @@
 """The file of rights, read again when it changes, so that an operator need not stop a registry to take a right away.
 
-A broken or missing file leaves the rules unchanged: half of a file that is being written must neither lock everybody
+A broken or missing file leaves the rules unchanged: half of a file that is being written must neither lock every caller
 out nor let strangers in.
 """
 

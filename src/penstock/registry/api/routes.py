@@ -134,7 +134,7 @@ async def _change(call: Call, operation: HttpOperation[Handler], forwarder: Forw
         except RegistryError as error:
             response = error_answer(error)
         status = response.status_code
-        if status < 300 or status >= 500:  # the others changed nothing, and were no denials
+        if status < 300 or status >= 500:  # other statuses changed nothing, and were no denials
             details = call.details if status < 300 else {**call.details, "outcome": "unknown"}
             access.report(call.caller, _concerned_right(call, right), call.subject, call.name, details)
         forwarder.stamp(request, response)

@@ -1,4 +1,4 @@
-"""Waiting until something holds, with whoever changes it telling so."""
+"""Waits until a condition holds: every change of its parts calls `tell`, which checks it again."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Who leads: what instances tell of themselves, and how one of them is chosen. Pure.
+"""Elects the leader of a group of instances, from the metadata of its members. Pure.
 
-Instances are members of a classic group (type `sr`, protocol `v0`). Each tells its URL and whether it may lead. The
-group's own leader, which is any of them, chooses the registry's leader and tells everybody. The words are those of
-Confluent's registry, so that instances of both may be in one group.
+Instances are members of a classic group (type `sr`, protocol `v0`). The metadata of each has its URL and whether it may
+lead. The group's own leader, which may be any of them, chooses the registry's leader and names it to all members. The
+fields are those of Confluent's registry, so that instances of both may be in one group.
 
 Rules:
-- The leader stays: the member that says `leader` of itself is chosen again, whoever joins or goes. Where none says so,
-  or several do, the smallest URL wins. A member that was thrown out of the group does not say so any more.
+- The leader stays: the member whose metadata has `leader` is chosen again, whichever member joins or goes. Where none
+  has it, or several do, the smallest URL wins. A member that was thrown out of the group no longer sets it.
 - Equal URLs are error 1: a write that is forwarded there might come back to its sender.
 - A member whose metadata cannot be decoded is never chosen.
 """
@@ -29,7 +29,7 @@ _MAX_PORT = 65_535
 
 
 class UnreadableError(ValueError):
-    """Bytes of a member, or of the group's leader, that make no sense."""
+    """The bytes of a member, or of the group's leader, make no sense."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Identity:
     port: int
     is_eligible: bool = True
     scheme: str = "http"
-    is_leader: bool = False  # says it of itself
+    is_leader: bool = False  # by its own account
 
     @property
     def url(self) -> str:
@@ -77,14 +77,14 @@ class Identity:
         scheme = fields.get("scheme") or "http"
         if scheme not in ("http", "https"):
             raise UnreadableError("an instance is reached by http or https")
-        # Old instances do not tell, and may lead.
+        # Old instances do not send this, and may lead.
         is_eligible = fields.get("master_eligibility", True) is True
         return cls(host, port, is_eligible, scheme, fields.get("leader") is True)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What every member is told."""
+    """The same for every member."""
 
     error: int = NO_ERROR
     leader_id: str | None = None  # a member of the group
@@ -108,7 +108,7 @@ class Assignment:
 
 
 def decide_leader(members: Mapping[str, bytes]) -> Assignment:
-    """The assignment of all members, by what each has told."""
+    """The assignment of all members, from the metadata of each."""
     known = {member_id: identity for member_id, data in members.items() if (identity := _try_decode(data)) is not None}
     urls = [identity.url for identity in known.values()]
     error = NO_ERROR if len(set(urls)) == len(urls) else DUPLICATE_URLS

@@ -1,7 +1,8 @@
-"""A request passed on to the leader over HTTP, and the leader's answer.
+"""Passes a request on to the leader over HTTP, and returns the leader's answer.
 
 One connection for each request: writes are rare, and a connection that the leader has closed in the meantime would
-leave it unknown whether the write was done. The caller's own credentials go along, so that the leader decides who may.
+leave it unknown whether the write was done. The caller's own credentials go along, so that the leader checks the
+rights.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ import h11
 
 from penstock.registry.node.election import Identity
 
-# Set on what was forwarded once: it is not forwarded again.
+# Set on a forwarded request: the leader does not forward it again.
 FORWARDED = b"x-forward"
-# How far the leader's log was when it answered.
+# The position of the leader's log at its answer.
 POSITION = b"x-penstock-position"
 
 _PASSED_ON = (b"accept", b"authorization", b"content-type", b"confluent-identity-pool-id", b"user-agent")
-# Of the leader's answer: how to log in, and when to try again.
+# Headers of the leader's answer: how to log in, and when to try again.
 _PASSED_BACK = (b"www-authenticate", b"retry-after")
 _READ_BYTES = 64 * 1024
-# Lists of subjects and versions may be long; what is longer than this is no answer of a registry.
+# Lists of subjects and versions may be long; a longer answer than this is no registry's.
 _MOST_BYTES = 64 * 1024 * 1024
 
 
 class ForwardingError(Exception):
-    """The leader did not answer. `is_sent` tells whether it may have got the request."""
+    """The leader did not answer. `is_sent`: it may have got the request."""
 
     def __init__(self, text: str, *, is_sent: bool) -> None:
         super().__init__(text)
@@ -42,7 +43,7 @@ class ForwardedAnswer(NamedTuple):
     content_type: str | None
     position: int | None
     body: bytes
-    headers: tuple[tuple[str, str], ...] = ()  # that the caller is told, too
+    headers: tuple[tuple[str, str], ...] = ()  # which the caller gets, too
 
 
 class Forwarder:

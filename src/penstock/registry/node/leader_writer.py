@@ -1,17 +1,17 @@
 """The leader's right to write to the registry's topic, its office: taken, used and lost.
 
-All leaders write with the same transactional id. To take office is to begin with that id, which fences whoever wrote
-before, to write a NOOP, and to read up to it. Only then does this instance decide anything: whatever an earlier leader
-wrote is known, and whatever it still sends is refused by the brokers. No waiting for a late leader is needed.
+All leaders write with the same transactional id. A new leader begins with that id, which fences every earlier writer,
+writes a NOOP, and reads up to it. Only then does this instance decide anything: it knows all writes of earlier leaders,
+and the brokers refuse what those still send. No waiting for a late leader is needed.
 
 Rules:
-- The NOOP takes the place of the one before it, which may hold ids that are gone: it tells of the same ids, so the
-  topic was read to its end before it is made.
-- `write` asks nothing and waits for nothing before its records are sent: they were decided on what is known now, and a
-  term that ends in between may not be followed by another one unnoticed.
-- A write of unknown outcome ends the term. The next one begins by finding out what became of it.
-- An instance that is fenced, or that lost its membership, has no term from that moment on. However a write ends that
-  was under way, an instance that has left office does not take it again.
+- The NOOP takes the place of the one before it, which may hold removed ids: it holds the same ids, so the topic is read
+  to its end before the NOOP is made.
+- `write` sends its records without a request or a wait before: the service decided them on the present state, and a
+  term that ends in between might be followed by another one unnoticed.
+- A write of unknown outcome ends the term. The next one begins by finding out the outcome.
+- An instance that is fenced, or that lost its membership, has no term from that moment on. However a pending write
+  ends, an instance that has left office does not take it again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LogWriter(Protocol):
 
 
 class Replayed(Protocol):
-    """How far the reader of this instance is."""
+    """The position of this instance's reader."""
 
     @property
     def position(self) -> int: ...
@@ -63,10 +63,10 @@ def empty_noop() -> LogRecord:
 
 
 class LeaderCallbacks(NamedTuple):
-    """What the writer asks of the instance that leads."""
+    """The calls of the writer to the instance that leads."""
 
-    noop: Callable[[], LogRecord]  # of what was replayed until now
-    on_taken: Callable[[], Awaitable[None]]  # runs before anybody else may write
+    noop: Callable[[], LogRecord]  # of the records replayed until now
+    on_taken: Callable[[], Awaitable[None]]  # runs before any other write
     on_fenced: Callable[[], None]  # another instance has begun
     on_failed: Callable[[Exception], None]  # office could not be taken, for a reason that no retry helps against
 
@@ -89,7 +89,7 @@ class LeaderWriter:
         self._callbacks = callbacks
         self._taking: asyncio.Task[None] | None = None
         self._is_elected = False
-        self._is_open = False  # to `on_taken` already, to others when it has returned
+        self._is_open = False  # to `on_taken` already, to other callers when it has returned
         self._is_writing = False
         self._one_at_a_time = asyncio.Lock()  # a writer is for one task; free whenever `write` may be called
         self._changes = changes
@@ -103,7 +103,7 @@ class LeaderWriter:
             self._taking = asyncio.create_task(self._take(), name="taking office")
 
     def leave(self) -> None:
-        """This instance does not lead any more, from now on. What is under way may still be written."""
+        """This instance does not lead any more, from now on. A pending write may still be written."""
         self._is_elected = False
         self._close()
         if self._taking is not None:
@@ -125,7 +125,7 @@ class LeaderWriter:
                 await self._reader.wait_for(position)
         except TimeoutError:
             if term == self.terms:
-                self._begin_anew()  # what is decided next must know these records
+                self._begin_anew()  # the next decision must know these records
             raise StoreTimeoutError("The records are written, and were not read back in time") from None
 
     async def _send(self, records: Sequence[NewRecord]) -> int:

@@ -1,4 +1,4 @@
-"""One instance of the registry: reads its topic, belongs to the group of instances, and knows who leads.
+"""One instance of the registry: reads its topic, belongs to the group of instances, and knows the leader.
 
 The order of a start: the topic is made or checked, read to its end, and only then does the instance join the group, so
 that the group elects no instance that does not know the topic. A broker lets the first members of a group wait for
@@ -110,7 +110,7 @@ class RegistryNode:
     # ------------------------------------------------------------------------------------------ start and end
 
     def start(self, identity: Identity) -> None:
-        """`identity` is how the other instances reach this one."""
+        """`identity` has the address by which the other instances reach this one."""
         self._identity = identity
         self._failure = asyncio.get_running_loop().create_future()
         self._spawn(self._join(), "registry start")
@@ -165,7 +165,7 @@ class RegistryNode:
         self._member.start()
 
     async def _is_first(self) -> bool:
-        """Whether the group is empty. False where the brokers do not say: then the group decides alone."""
+        """Whether the group is empty. False where the brokers do not answer: then the group decides alone."""
         request = DescribeGroupsRequest(groups=[self.group])
         try:
             answer = await self._brokers.ask_coordinator(CoordinatorKind.GROUP, self.group, request, retry=True)
@@ -195,10 +195,10 @@ class RegistryNode:
         if self._failure is not None and not self._failure.done():
             failure = error if isinstance(error, NodeError) else NodeError(f"{type(error).__name__}: {error}")
             self._failure.set_exception(failure)
-            self._failure.exception()  # whether anybody waits for it or not
+            self._failure.exception()  # marks it as read, also if no task waits for it
         logger.error("this instance cannot go on", exc_info=None if isinstance(error, NodeError) else error)
 
-    # ------------------------------------------------------------------------------------------ who leads
+    # ------------------------------------------------------------------------------------------ the leader
 
     @property
     def identity(self) -> Identity:
@@ -211,7 +211,7 @@ class RegistryNode:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this instance was elected; `leader_writer.is_held` tells whether it may write."""
+        """Whether this instance was elected; it may write once `leader_writer.is_held`."""
         return self._is_claiming
 
     @property
@@ -219,7 +219,7 @@ class RegistryNode:
         return self.is_caught_up and (self.leader_writer.is_held if self.is_leader else self.leader is not None)
 
     async def wait_ready(self) -> None:
-        """Until it is known who leads, and until this instance may write if it is the one."""
+        """Until the leader is known, and may write if it is this instance."""
         await self._changes.wait_until(lambda: self.is_ready)
 
     async def wait_for_other(self, leader: Identity) -> None:
@@ -256,7 +256,7 @@ class RegistryNode:
     def was_assigned(self) -> bool:
         return self._was_assigned
 
-    # ------------------------------------------------------------------------------------------ how far
+    # ------------------------------------------------------------------------------------------ the position
 
     @property
     def position(self) -> int:
@@ -265,7 +265,8 @@ class RegistryNode:
     async def catch_up(self) -> None:
         """Reads up to what is committed now. Raises ApiError and OSError.
 
-        Whoever comes while the brokers are asked waits for the next question, which serves all of them.
+        A caller that comes while a request for the end is under way waits for the next one, which serves all such
+        callers.
         """
         if self._next_end_look is None:
             self._next_end_look = asyncio.create_task(self._look_after(self._end_look))
@@ -314,7 +315,7 @@ class _GroupEvents:
         node.set_leader(assignment, is_self=is_self)
 
     async def revoked(self, generation: Generation) -> None:
-        """Others join or go. The leader writes on: it stays the leader, or the next one fences it."""
+        """Other members join or go. The leader writes on: it stays the leader, or the next one fences it."""
 
     async def lost(self, generation: Generation) -> None:
         logger.warning("this instance has lost its place among the registries, and joins again")

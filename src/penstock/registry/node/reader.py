@@ -1,7 +1,7 @@
 """The registry's topic, read from its beginning and followed.
 
-Positions, not offsets of records, tell how far the reader is: a transaction ends in a marker, which is no record.
-Nothing that is in the topic stops the reader; what cannot be read as a record of the registry, the state skips.
+Positions, not offsets of records, measure the reader's progress: a transaction ends in a marker, which is no record.
+No record stops the reader; the state skips what it cannot read as a record of the registry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.registry.log import Replay
 logger = logging.getLogger(__name__)
 
 _FETCH_BYTES = 4 * 1024 * 1024
-# How long a fetch waits inside the broker for records: an idle registry asks twice in a second.
+# How long a fetch waits inside the broker for records: an idle registry sends two fetches a second.
 _WAIT_MS = 500
 _BACKOFF = Backoff(0.1, 2.0)
 # Records between two looks at the rest of the loop: some 2 ms.
@@ -28,8 +28,8 @@ _SLICE = 200
 
 
 class LogCutError(Exception):
-    """The topic is shorter than what was read of it: it was made anew, or its brokers have lost records. What this
-    instance knows is not true any more.
+    """The topic is shorter than the part that was read: it was made anew, or its brokers have lost records. The state
+    of this instance is not true any more.
     """
 
 
@@ -93,7 +93,7 @@ class Reader:
             await self._find_place()
             return
         for number, record in enumerate(fetched.records, start=1):
-            if record.key is not None:  # a record without a key says nothing
+            if record.key is not None:  # a record without a key means nothing
                 self._replay(record.key, record.value, record.offset)
             self.records += 1
             self._move(record.offset + 1)

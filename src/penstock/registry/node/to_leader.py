@@ -1,8 +1,9 @@
-"""Changes go to the leader: the `Forwarder` of the API, and what makes reads on every instance as good as the leader's.
+"""Sends changes to the leader, as the `Forwarder` of the API, and makes reads on every instance as good as the
+leader's.
 
-After a change that was forwarded, this instance waits until it has read what the leader had written when it answered.
-An answer that something is not there is given only after a look at the end of the topic: another instance may have
-written it a moment ago, and a consumer that asks for an id has got that id from somewhere.
+After a forwarded change, this instance waits until it has read all that the leader had written at its answer. It looks
+at the end of the topic before it answers "not found": another instance may have written the schema a moment ago, and a
+consumer that looks for an id has got that id from a record.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from penstock.http.routes import Endpoint, Route
 
 _FORWARDING_FAILED = 50003
-# What a request line may have (RFC 9112): servers are lenient, and the client that forwards is not.
+# The size of a request line (RFC 9112): servers are lenient, and the client that forwards is not.
 _PRINTABLE = re.compile(rb"[!-~]+")
-# A look at the end of the topic is a question to one broker. Where no broker answers, what is known has to do.
+# A look at the end of the topic is one request to one broker. Where no broker answers, the present state has to do.
 _LOOK_S = 2.0
 
 
@@ -102,17 +103,17 @@ class ToLeader:
     async def _follow(self, answer: ForwardedAnswer) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
-                # Confluent's instances do not tell how far they are.
+                # Confluent's instances do not send their position.
                 position = await self._node.reader.end() if answer.position is None else answer.position
                 await self._node.reader.wait_for(position)
         except (TimeoutError, OSError, ApiError):
             raise StoreTimeoutError("The leader has answered, and what it wrote was not read here in time") from None
 
-    def stamp(self, request: Request, response: Response) -> None:  # the API hands both over
+    def stamp(self, request: Request, response: Response) -> None:  # the API calls it with both
         response.headers[POSITION.decode()] = str(self._node.position)
 
     def looking_again(self, endpoint: Endpoint) -> Endpoint:
-        """An endpoint that says "not found" only of what is not there now."""
+        """An endpoint that answers "not found" only after a look at the end of the topic."""
 
         async def look(request: Request) -> Response:
             before = self._node.position
@@ -124,7 +125,7 @@ class ToLeader:
         return look
 
     async def _has_read_more(self, before: int) -> bool:
-        """Also of the leader: it may not know yet that it does not lead any more."""
+        """The leader looks too: it may not know yet that it does not lead any more."""
         try:
             async with asyncio.timeout(_LOOK_S):
                 await self._node.catch_up()

@@ -85,7 +85,7 @@ async def _check(brokers: Brokers, name: str) -> None:
     (request,) = configs_requests([place], [_POLICY])
     found, failures = read_settings(await brokers.ask(request, retry=True))
     if place not in found:
-        # Whoever may read and write the topic need not have the right to look at its settings.
+        # A user who may read and write the topic need not have the right to read its settings.
         codes = [failure.code.name for failure in failures if failure.code is not None]
         logger.warning(
             "cannot see whether the topic of the registry is compacted",

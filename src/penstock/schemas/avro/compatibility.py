@@ -1,13 +1,13 @@
-"""Whether a reader's Avro schema can read what a writer's wrote, by the rules of Java's `SchemaCompatibility`.
+"""Whether a reader's Avro schema can read a writer's data, by the rules of Java's `SchemaCompatibility`.
 
-Types of one kind are compared piece by piece. Of a union, each branch that may have been written has to be readable; a
-reader's union needs one branch that reads it. Short names decide whether two named types are the same one.
+Types of one kind are compared piece by piece. The reader must be able to read each branch of a writer's union; a
+reader's union needs one branch that reads the writer's type. Short names decide whether two named types are the same.
 
-Logical types do not count, unless the policy is LOGICAL: then a logical type that is gone, new or another one is a
+Logical types do not count, unless the policy is LOGICAL: then a logical type that is gone, new or different is a
 mismatch of types.
 
-A pair of types that is being compared further up counts as compatible. If it turns out not to be, what was found with
-that assumption is forgotten: Java keeps it, and so can call a recursive schema compatible that is not.
+A pair of types that is being compared further up counts as compatible. If it turns out not to be, the results found
+with that assumption are forgotten: Java keeps them, and so can call a recursive schema compatible that is not.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class _Check:
         return [_type_mismatch(reader, writer, path)]
 
     def _may_fit(self, branch: AvroType, writer: AvroType) -> bool:
-        """Types of different names are not looked into: a union may have hundreds of them."""
+        """Does not look into types of different names: a union may have hundreds of them."""
         self._budget.spend()
         if not isinstance(branch, Record | Enum | Fixed) or not isinstance(writer, Record | Enum | Fixed):
             return True
@@ -135,7 +135,7 @@ class _Check:
         return found[: self._limits.differences]
 
 
-# Kinds that have pieces to compare; two types of any other kind are the same type.
+# Kinds with pieces to compare; two types of any other kind are the same type.
 _PIECEWISE = frozenset({"array", "map", "union", "record", "enum", "fixed"})
 
 

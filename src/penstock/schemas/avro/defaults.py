@@ -1,4 +1,4 @@
-"""Defaults of fields: which values a type takes, and how a value is written once its type is known."""
+"""Defaults of fields: the values that a type takes, and the form of a value once its type is known."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _SCALARS: dict[str, Callable[[Json], bool]] = {
 
 
 class DefaultCheck:
-    """Tells which values fit which types. A union takes what any branch takes.
+    """Checks which values fit which types. A union takes what any branch takes.
 
-    Unions in unions would be tried over and over, once for each way down to them: what was found for a list or an
-    object is kept. Both hold the objects that they are asked about, so that no other object has the same identity.
+    Unions in unions would be tried over and over, once for each way down to them, so the result for each list or object
+    is kept. The check also keeps type and value, so that no other object gets the identity of one of them.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -98,7 +98,9 @@ _NOT_FINITE = frozenset({"NaN", "Infinity", "+Infinity", "-Infinity"})
 
 
 def number_from_text(text: str) -> float | str | None:
-    """A default of a float that was given as text. What JSON has no number for stays text; None: it is no number."""
+    """A default of a float that is given as text. NaN and infinities, which JSON lacks, stay text; None: it is no
+    number.
+    """
     if text in _NOT_FINITE:
         return text
     if not _JAVA_DOUBLE.fullmatch(text):
@@ -117,7 +119,7 @@ def _typed_number(kind: str, value: float) -> float:
 
 
 def _shortest_float(value: float) -> float:
-    """The double with the fewest digits that is the same 32-bit float, which is what Java prints of a float."""
+    """The double with the fewest digits that is the same 32-bit float. Java prints a float like this."""
     (single,) = struct.unpack("<f", struct.pack("<f", value))
     for digits in range(1, 10):
         short = float(f"{single:.{digits}g}")

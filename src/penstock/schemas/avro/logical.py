@@ -1,4 +1,4 @@
-"""Logical types: which of them hold, and what belongs to them."""
+"""Logical types: whether one holds, and the properties that belong to it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from penstock.schemas.avro.model import AvroType, Fixed, Properties, Union
 
-# Which types a logical type may stand on.
+# The types on which a logical type may stand.
 _LOGICAL_TYPES: dict[str, Callable[[AvroType], bool]] = {
     "uuid": lambda schema: schema.kind == "string" or (isinstance(schema, Fixed) and schema.size == 16),
     "duration": lambda schema: isinstance(schema, Fixed) and schema.size == 12,
@@ -23,7 +23,7 @@ _LOGICAL_TYPES: dict[str, Callable[[AvroType], bool]] = {
 
 
 def logical_properties(schema: AvroType) -> Properties:
-    """What says the logical type of a schema, if it holds; one that does not hold is a property like any other."""
+    """The properties of the schema's logical type, if it holds; otherwise they are properties like any other."""
     if isinstance(schema, Union):
         return {}
     return {key: schema.properties[key] for key in _logical_keys(schema, schema.properties)}
@@ -43,7 +43,8 @@ def _decimal_keys(schema: AvroType, properties: Properties) -> list[str]:
     if not isinstance(precision, int) or not isinstance(scale, int):
         return []
     if isinstance(schema, Fixed):
-        # The digits that the largest signed number of that many bytes has in full; past 10,000 bytes any will do.
+        # The digits that a signed number of that many bytes holds in full; past 10,000 bytes any number of them will
+        # do.
         bits = 8 * min(schema.size, 10_000) - 1
         fits = precision <= (bits * 30103 // 100_000 if schema.size else 0)
     else:

@@ -1,4 +1,4 @@
-"""Avro schemas with everything in order whose order means nothing: properties, aliases, the keys inside them.
+"""Avro schemas in a fixed order where the order means nothing: properties, aliases, the keys inside them.
 
 The properties of a logical type come first, the others follow sorted. An empty doc of a type is left out. Defaults are
 written as values of their type.
@@ -29,7 +29,7 @@ from penstock.schemas.json_text import Json
 
 
 class Normalizer:
-    """Copies a graph of types once. Types that other schemas define are copied as well, and never printed."""
+    """Copies a graph of types once. It also copies types that other schemas define, which are never printed."""
 
     def __init__(self, defaults: DefaultCheck) -> None:
         self._defaults = defaults

@@ -1,8 +1,8 @@
 """Avro schemas from JSON, by the rules of Java's parser.
 
 A name means the type of that name in the enclosing namespace, else the type of exactly that name. It may stand before
-the definition, as in Java since 1.12: all named types are declared first, empty, and filled where they are defined.
-Namespaces and defaults are checked in schemas that are new; a stored schema that was let in once stays readable.
+the definition, as in Java since 1.12: the parser declares all named types first, empty, and fills each at its
+definition. Namespaces and defaults are checked in new schemas only; a stored schema stays readable.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELD_KEYS = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 _ORDERS = frozenset({"ascending", "descending", "ignore"})
 # Java's limit for the length of bytes: the largest array.
 _MAX_FIXED_SIZE = 2**31 - 1 - 8
-# An excerpt of what is wrong is enough in a message.
+# An excerpt of the wrong part is enough in a message.
 _EXCERPT = 200
 
 
@@ -51,10 +51,10 @@ _AnyNamed = TypeVar("_AnyNamed", Record, Enum, Fixed)
 
 @dataclass(slots=True)
 class AvroParser:
-    """One parse of a schema after the schemas it refers to: the names of all of them are one table."""
+    """One parse of a schema after the schemas it refers to: all of them share one table of names."""
 
     defaults: DefaultCheck
-    # New schemas have good namespaces and defaults; those that are stored already may have been let in without.
+    # New schemas must have good namespaces and defaults; stored ones may have been registered without this check.
     is_new: bool
     check_names: bool = True
     names: dict[str, Named] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class AvroParser:
         return root
 
     def _check_repeated(self) -> None:
-        """A type may be defined once more if it is the same type but for docs and aliases, as in Java since 1.12."""
+        """A second definition of a type must differ only in docs and aliases, as in Java since 1.12."""
         for named in self._repeated:
             full = named.name.full
             self.defaults.budget.spend(1 + len(self.names) // 10)
@@ -219,7 +219,7 @@ class AvroParser:
             raise InvalidSchemaError(f"Invalid name: {name[:_EXCERPT]!r}" if name else "Empty name")
 
     def _define(self, named: _AnyNamed) -> _AnyNamed:
-        """The declared type, which others may refer to already, with what its definition says."""
+        """The declared type, which other types may refer to already, filled from its definition."""
         full = named.name.full
         if full in self.names:
             self._repeated.append(named)
@@ -237,7 +237,7 @@ class AvroParser:
 
 
 def declarations(document: Json) -> Iterator[Named]:
-    """Empty types for all definitions in a document. What is wrong with one is said where it is parsed."""
+    """Empty types for all definitions in a document. The error for a wrong one is raised when it is parsed."""
     waiting: list[tuple[Json, str | None]] = [(document, None)]
     while waiting:
         node, namespace = waiting.pop()

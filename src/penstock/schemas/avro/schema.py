@@ -50,8 +50,8 @@ def parse_avro(
 class AvroSchema:
     root: AvroType
     references: tuple[Reference, ...]
-    # Names that the schemas referred to define. Java's library knows their outermost names alone, writes the inner ones
-    # out again, and then refuses its own text.
+    # Names that the referred schemas define. Java's library knows only their outermost names, writes the inner ones out
+    # again, and then refuses its own text.
     defined_elsewhere: frozenset[str]
     limits: Limits
 

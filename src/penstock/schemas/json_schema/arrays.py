@@ -1,4 +1,4 @@
-"""Demands on arrays: items by position, the rest of the items, how many, and what has to be among them."""
+"""Demands on arrays: items by position, the rest of the items, their number, and items that must be present."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Array:
         self.contains: SchemaNode | None = node.inner(contains) if isinstance(contains, dict | bool) else None
 
     def contained(self) -> Mapping[str, Json]:
-        """How many items have to match; where nothing is said, one."""
+        """How many items have to match; one where the schema gives no number."""
         return {"minContains": 1, **self.keywords} if self.contains is not None else {}
 
 
@@ -84,6 +84,6 @@ def _compare_contains(old: _Array, new: _Array, comparer: Comparer) -> Iterator[
     yield from below(("contains",), comparer.compare(old.contains, new.contains))
     yield from compare_bound(before, after, "minContains", "MIN_CONTAINS", lower=True)
     yield from compare_bound(before, after, "maxContains", "MAX_CONTAINS", lower=False)
-    # No more than so many: the new schema must not count items that the old one did not.
+    # At most the old number: the new schema must not count items that the old one did not.
     if "maxContains" in after and "maxContains" in before:
         yield from below(("contains",), comparer.compare(new.contains, old.contains))

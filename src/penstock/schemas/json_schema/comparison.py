@@ -1,14 +1,14 @@
-"""Whether what an old JSON schema takes, a new one takes as well.
+"""Whether a new JSON schema takes every value that an old one takes.
 
 A schema is a list of demands (see `model`). Each demand of the new schema has to follow from one of the old schema. The
-rules are those of Confluent's registry, with two kinds of exceptions, both stricter: keywords that it does not look at
+rules are those of Confluent's registry, with two kinds of exceptions, both stricter: keywords that Confluent ignores
 (`patternProperties`, `propertyNames`, `if`), and a type that was open before.
 
 Three rules are Confluent's and not quite true: a choice may get more branches even if just one may fit, a property may
-become required if it has a default, and what a schema evaluates elsewhere is not followed for `unevaluatedProperties`.
+become required if it has a default, and `unevaluatedProperties` ignores what a schema evaluates elsewhere.
 
-A pair of schemas that is being compared further up counts as compatible. If it turns out not to be, what was found with
-that assumption is forgotten.
+A pair of schemas that is being compared further up counts as compatible. If it turns out not to be, the results found
+with that assumption are forgotten.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Comparison:
         self._expressions: dict[str, Expression | None] = {}
 
     def compare(self, old: SchemaNode, new: SchemaNode) -> list[Found]:
-        """What does not fit, with paths below the new schema."""
+        """The differences, with paths below the new schema."""
         return self._pairs.compare(old, new, lambda: self._untolerated(old, new))
 
     def _untolerated(self, old: SchemaNode, new: SchemaNode) -> list[Found]:
@@ -52,7 +52,7 @@ class Comparison:
             try:
                 self._expressions[pattern] = Expression(pattern)
             except InvalidSchemaError:
-                # Stored by a registry that knows other expressions.
+                # A registry with another dialect of expressions stored it.
                 self._expressions[pattern] = None
         expression = self._expressions[pattern]
         return expression is not None and expression.matches(name)
@@ -62,14 +62,14 @@ class Comparison:
             return
         demands = old.demands()
         if not any(isinstance(demand, Plain) for demand in demands):
-            # So that what is new has the name of its keyword, and keywords that demand nothing are met.
+            # So that a new demand is reported by its keyword's name, and keywords that demand nothing are met.
             demands = [*demands, Plain((), None, {}, old)]
         for demand in new.demands():
             self._budget.spend()
             yield from self._unmet(demand, demands, old)
 
     def _unmet(self, new: Demand, demands: list[Demand], old: SchemaNode) -> list[Found]:
-        """Nothing if the demand follows from one of the old ones, else what is missing to the nearest of those."""
+        """Nothing if the demand follows from one of the old ones, else the differences from the nearest of those."""
         nearest: list[Found] | None = None
         for demand in demands:
             found = self._compare_demands(demand, new)
@@ -98,7 +98,7 @@ class Comparison:
             is_narrower = new.identities < old.identities
             return [("ENUM_ARRAY_NARROWED" if is_narrower else "ENUM_ARRAY_CHANGED", new.path)]
         if isinstance(new, Negation) and isinstance(old, Negation):
-            # What the new schema forbids has to be forbidden already.
+            # The old schema must forbid whatever the new schema forbids.
             return [("NOT_TYPE_EXTENDED", new.path)] if self.compare(new.node, old.node) else []
         if isinstance(new, Condition) and isinstance(old, Condition):
             return self._compare_conditions(old, new)
@@ -118,7 +118,7 @@ class Comparison:
             yield from compare_arrays(old, new, self)
 
     def _compare_choice_with_other(self, old: Choice, new: Demand) -> list[Found]:
-        """A choice fits what is none if it has one branch, or if it is a list of types all of which fit."""
+        """A choice fits any other demand if it has one branch, or if it is a list of types all of which fit."""
         if len(old.branches) > 1 and not old.of_types:
             return [("COMBINED_TYPE_CHANGED", new.path)]
         for branch in old.branches:
@@ -151,7 +151,7 @@ class Comparison:
         return [*then, *otherwise]
 
 
-# What a demand is called that comes out of nothing.
+# The difference for a demand of the new schema that the old schema has no counterpart of.
 _ADDED = {
     Values: "ENUM_ARRAY_NARROWED",
     Negation: "NOT_TYPE_EXTENDED",

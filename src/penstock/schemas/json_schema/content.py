@@ -1,6 +1,6 @@
-"""What a schema says of the properties and items that it does not list: its content model.
+"""The content model of a schema: its demand on the properties and items that it does not list.
 
-Open: anything goes. Closed: nothing does. Partially open: what fits the schemas that cover it.
+Open: any value fits. Closed: none does. Partially open: values that fit the schemas that cover them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock.schemas.json_schema.model import Path, SchemaNode
 
 
 class Comparer(Protocol):
-    """What the parts of schemas are compared with: it pays for the work and remembers what was found."""
+    """Compares the parts of schemas: it pays for the work and remembers the results."""
 
     def compare(self, old: SchemaNode, new: SchemaNode) -> Sequence[Found]:
         """The differences, with paths below the new schema."""
@@ -42,7 +42,7 @@ def compare_open_parts(old: SchemaNode, new: SchemaNode, path: Path, kind: str, 
 def compare_removed(
     old: SchemaNode, cover: Sequence[SchemaNode], path: Path, kind: str, comparer: Comparer
 ) -> Iterator[Found]:
-    """A part of the old schema that the new one does not list; `cover` is what the new one says of it otherwise."""
+    """A part of the old schema that the new one does not list; `cover` has the new schemas that apply to it instead."""
     for each in cover:
         if each.is_false:
             if not old.is_false:
@@ -52,5 +52,5 @@ def compare_removed(
 
 
 def is_covered(cover: Sequence[SchemaNode], new: SchemaNode, comparer: Comparer) -> bool:
-    """Whether what the old schema says of a part that it does not list is enough for the new one."""
+    """Whether the old schemas that apply to an unlisted part are strict enough for the new one."""
     return any(not comparer.compare(each, new) for each in cover)

@@ -9,7 +9,7 @@ from penstock.schemas.schema import Difference, Policy
 
 Found: TypeAlias = "tuple[str, Path]"
 
-# With the policy LENIENT, what the schema leaves open is not meant to be used.
+# The policy LENIENT takes the properties that a schema leaves open for unused ones.
 _LENIENT = frozenset(
     {
         "ADDITIONAL_PROPERTIES_NARROWED",
@@ -29,7 +29,7 @@ def is_tolerated(kind: str, policy: Policy) -> bool:
     return policy is Policy.LENIENT and kind in _LENIENT
 
 
-# The end of a kind's name -> what it says of the reader's schema. The first that fits is taken.
+# The end of a kind's name -> the statement about the reader's schema. The first that fits is taken.
 _SENTENCES = (
     (
         "ADDED_TO_OPEN_CONTENT_MODEL",

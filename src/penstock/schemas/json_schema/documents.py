@@ -1,7 +1,8 @@
-"""References from schema to schema: identifiers, anchors, pointers. What is not among the given documents is an error.
+"""References from schema to schema: identifiers, anchors, pointers. A reference outside the given documents is an
+error.
 
 A document is known by its `$id` and by the name that the registry gives it in the list of references. A reference is
-looked up in full, resolved against the base it stands in, and then as it is written.
+looked up resolved against its base, and then as it is written.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _EXCERPT = 200
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a schema stands: what its references are relative to, and by which draft it is read."""
+    """The place of a schema: the base of its references, and the draft by which it is read."""
 
     base: str
     draft: Draft
@@ -27,7 +28,9 @@ class Scope:
 
 @dataclass(slots=True)
 class Documents:
-    """All schemas that can be referred to, by address. Schemas are found by identity afterwards, so none is copied."""
+    """All schemas that a reference can reach, by address. Schemas are found by identity afterwards, so none is
+    copied.
+    """
 
     _limits: Limits
     _by_address: dict[str, Json] = field(default_factory=dict)
@@ -70,7 +73,9 @@ class Documents:
         return self._scopes[id(schema)]
 
     def check(self) -> None:
-        """Every reference leads somewhere, and no chain of schemas that are references alone leads back to itself."""
+        """Checks that every reference leads to a schema, and that no chain of schemas that are only references is a
+        ring.
+        """
         settled: set[int] = set()
         for keyword, schema in self._references:
             chain: set[int] = set()
@@ -85,7 +90,7 @@ class Documents:
             settled |= chain
 
     def follow(self, schema: Json, keyword: str = "$ref") -> Json:
-        """What the reference in a schema names."""
+        """The schema that the reference names."""
         assert isinstance(schema, dict)
         reference = str(schema[keyword])
         scope = self.scope(schema)
@@ -95,7 +100,7 @@ class Documents:
         if found is not None:
             return found[0]
         if draft_named(reference) is not None:
-            # A metaschema: any schema is fine there, and ours are not told apart.
+            # A metaschema takes any schema; which metaschema it is plays no part.
             return True
         raise InvalidSchemaError(
             f"Unresolved {keyword} {reference[:_EXCERPT]!r}: it is neither in the schema nor among its references"
@@ -125,7 +130,7 @@ class Documents:
         if not isinstance(found, dict | bool):
             return None
         if isinstance(found, dict) and id(found) not in self._scopes:
-            # In a place where no keyword expects a schema. It is one now, and so is what is inside.
+            # In a place where no keyword expects a schema. It is one now, and so are its parts.
             self._index_late(found, self.scope(document))
         return (found,)
 

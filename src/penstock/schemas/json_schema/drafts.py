@@ -23,7 +23,7 @@ METASCHEMAS: dict[Draft, str] = {
     Draft.DRAFT_2019_09: "https://json-schema.org/draft/2019-09/schema",
     Draft.DRAFT_2020_12: "https://json-schema.org/draft/2020-12/schema",
 }
-# Also with the other scheme: people mix them up.
+# Also with the other scheme: authors mix them up.
 _BY_NAME = {uri.partition("://")[2]: draft for draft, uri in METASCHEMAS.items()}
 
 

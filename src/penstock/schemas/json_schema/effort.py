@@ -2,9 +2,9 @@
 
 A validator follows every reference anew. Where several branches refer to the same schema at the same place, visits
 multiply with each step of the references, and in recursive schemas with each level of the value: thirty lines of text
-mean hours of work. Here the visits are counted without making them: level by level, for each set of schemas that can
-meet at one place, with equal ones counted together. What stands at a place is not looked at, so the count is an upper
-bound; `patternProperties` are taken to apply to every name.
+mean hours of work. The count needs no such visits: level by level, for each set of schemas that can meet at one place,
+equal ones are counted together. The value at a place is ignored, so the count is an upper bound; `patternProperties`
+are taken to apply to every name.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.schemas.json_schema.documents import Documents
 from penstock.schemas.json_text import Json
 from penstock.schemas.schema import InvalidSchemaError
 
-# Visits of one place: some 70 ns each. Schemas that people write have tens, those of thousands of branches thousands.
+# Visits of one place: some 70 ns each. Schemas of human authors have tens, those of thousands of branches thousands.
 MOST_VISITS = 20_000
 # Steps of the count itself: about a second.
 _MOST_STEPS = 1_000_000
-# No value that came as JSON text nests deeper: Python's reader gives up.
+# No value from JSON text nests deeper: Python's reader gives up.
 _MOST_LEVELS = 1_000
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -34,7 +34,7 @@ Counts = dict[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    # Levels that a value may have: 0 is a text or a number. None: as many as it likes.
+    # Levels that a value may have: 0 is a text or a number. None: no bound.
     deepest: int | None
     # The most visits of any place that is allowed.
     visits: int
@@ -85,7 +85,7 @@ class _Measure:
         return counts
 
     def _closure(self, state: Counts) -> Counts | None:
-        """How often each schema is met at a place, those included that others apply there; None for too often."""
+        """How often each schema is met at a place, including the schemas that they apply there; None for too often."""
         met: Counter[int] = Counter()
         wave = state
         total = 0
@@ -103,7 +103,7 @@ class _Measure:
         return met
 
     def _applied(self, schema: Mapping[str, Json]) -> Iterator[Json]:
-        """The schemas that apply to the same value."""
+        """The schemas that `schema` applies to the same value."""
         for keyword in _REFERENCES:
             if isinstance(schema.get(keyword), str):
                 yield self.documents.follow(dict_of(schema), keyword)
@@ -158,7 +158,7 @@ Inner = tuple[Mapping["str | int", Json], Json, list[Json]]
 
 
 def _properties(schema: Mapping[str, Json]) -> Inner:
-    """By name, of all others, and of every one."""
+    """Schemas of named properties, of all others, and of every property."""
     named, patterns = schema.get("properties"), schema.get("patternProperties")
     always = list(patterns.values()) if isinstance(patterns, dict) else []
     rest = schema.get("additionalProperties", schema.get("unevaluatedProperties"))

@@ -1,6 +1,6 @@
 """A JSON schema as a list of demands, all of which a value has to meet.
 
-Draft by draft the same things are said in other words (`items` and `prefixItems`, `exclusiveMinimum` as a flag and as a
+The drafts use different words for the same demands (`items` and `prefixItems`, `exclusiveMinimum` as a flag and as a
 number); here they have one form. A list of types is a choice between schemas of one type each, as Confluent's registry
 takes it.
 """
@@ -89,7 +89,7 @@ class Condition:
 
 Demand: TypeAlias = "Plain | Choice | Values | Negation | Condition"
 
-# What says nothing about values: words about the schema, and schemas that others refer to.
+# Keywords that demand nothing of values: words about the schema, and schemas for references.
 _ANNOTATIONS = frozenset(
     {
         "$anchor", "$comment", "$defs", "$dynamicAnchor", "$dynamicRef", "$id", "$recursiveAnchor", "$recursiveRef",
@@ -99,7 +99,7 @@ _ANNOTATIONS = frozenset(
 )  # fmt: skip
 _OTHER_DEMANDS = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const", "type"})
 _NOT_PLAIN = _ANNOTATIONS | _OTHER_DEMANDS
-# The drafts that brought keywords: before, the words mean nothing.
+# The drafts that brought keywords: in earlier drafts they mean nothing.
 _SINCE = {
     "contains": Draft.DRAFT_6,
     "propertyNames": Draft.DRAFT_6,
@@ -114,20 +114,20 @@ _SINCE = {
 
 
 class Model:
-    """The nodes of one schema with all that it refers to, made when they are asked for."""
+    """The nodes of one schema and of its references, made on demand."""
 
     def __init__(self, documents: Documents, limits: Limits) -> None:
         self.documents = documents
-        # For all nodes together: what was collected once is kept.
+        # For all nodes together: collected demands are kept.
         self._budget = Budget(limits)
-        # Where schemas that are references alone lead in the end.
+        # The final targets of schemas that are only references.
         self._targets: dict[int, Schema] = {}
         self._nodes: dict[tuple[int, str], SchemaNode] = {}
         self._demands: dict[int, list[Demand]] = {}
 
     def node(self, schema: Json) -> SchemaNode:
         if not isinstance(schema, dict | bool):
-            # A keyword that the draft does not know, so that its metaschema lets anything pass.
+            # A keyword that the draft does not know, so that its metaschema lets any value pass.
             raise InvalidSchemaError(f"A schema is an object, or true or false, not {write_json(schema)[:200]}")
         schema = self._followed(schema)
         key = (id(schema), "")
@@ -137,7 +137,7 @@ class Model:
         return self._nodes[key]
 
     def _followed(self, schema: Schema) -> Schema:
-        """What a schema refers to that is nothing but a reference. That such references end has been checked."""
+        """The final target of a schema that is only a reference. `Documents` has checked that such references end."""
         passed: list[int] = []
         while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and id(schema) not in self._targets:
             before_2019 = self.documents.scope(schema).draft < Draft.DRAFT_2019_09
@@ -161,7 +161,7 @@ class Model:
         return self._nodes[key]
 
     def demands(self, node: SchemaNode) -> list[Demand]:
-        """All demands of a schema, of its `allOf` and of what it refers to; none: anything fits."""
+        """All demands of a schema, of its `allOf` and of its reference; none: any value fits."""
         if id(node) not in self._demands:
             self._demands[id(node)] = self._collect(node)
         return self._demands[id(node)]
@@ -223,7 +223,7 @@ class Model:
 
 
 def identity(value: Json) -> str:
-    """Equal for equal values: 1 and 1.0 are, and objects with their keys in another order."""
+    """Equal for equal values: for 1 and 1.0, and for objects with their keys in another order."""
     if isinstance(value, dict):
         return "{" + ",".join(f"{key!r}:{identity(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):

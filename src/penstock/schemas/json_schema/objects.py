@@ -34,11 +34,11 @@ class _Object:
         return {name: self._node.inner(each) for name, each in schemas.items()} if isinstance(schemas, dict) else {}
 
     def cover(self, name: str, comparer: Comparer) -> list[SchemaNode]:
-        """What holds for a property that is not listed."""
+        """The schemas that apply to a property that is not listed."""
         return [node for pattern, node in self.patterns.items() if comparer.matches(pattern, name)] or [self.rest]
 
     def has_default(self, name: str) -> bool:
-        """Beside a reference, or in what it refers to."""
+        """A default beside a reference, or in its target."""
         listed = self.keywords.get("properties")
         given = listed.get(name) if isinstance(listed, dict) else None
         referred = self.properties[name].schema if name in self.properties else None
@@ -104,7 +104,7 @@ def _compare_added(old: _Object, new: _Object, name: str, node: SchemaNode, comp
 
 def _compare_required(old: _Object, new: _Object) -> Iterator[Found]:
     for name in new.required:
-        # A property that is new altogether has been judged with its schema.
+        # The addition of a new property has been reported already.
         is_known = name in old.properties or name not in new.properties
         if name not in old.required and is_known and not new.has_default(name):
             yield "REQUIRED_ATTRIBUTE_ADDED", ("required", name)

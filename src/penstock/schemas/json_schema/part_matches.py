@@ -1,4 +1,4 @@
-"""Pairs of old and new parts: as many as there can be, each part in one pair at most."""
+"""Pairs of old and new parts: as many as possible, with each part in one pair at most."""
 
 from __future__ import annotations
 

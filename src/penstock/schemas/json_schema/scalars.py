@@ -1,4 +1,4 @@
-"""Demands on numbers and strings: each is one keyword, wider or gone is fine."""
+"""Demands on numbers and strings: each is one keyword, which may become wider or go."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from penstock.schemas.json_schema.differences import Found
 from penstock.schemas.json_schema.model import Plain
 from penstock.schemas.json_text import Json, Number
 
-# Enough digits for any multiple that people write; where they do not suffice, the multiple counts as another one.
+# Enough digits for any multiple in practice; where they do not suffice, the multiple counts as a different one.
 _CONTEXT = Context(prec=200)
 
 
 def number(value: Json) -> Decimal | None:
-    """Exactly the number that the schema has. None: it is none, or out of all bounds."""
+    """Exactly the number in the schema. None: it is no number, or out of all bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -49,7 +49,7 @@ def compare_numbers(old: Plain, new: Plain) -> Iterator[Found]:
 
 
 def _with_numeric_exclusives(keywords: Mapping[str, Json]) -> Mapping[str, Json]:
-    """Draft 4 says by a flag that a bound is exclusive, later drafts by a number of its own."""
+    """In draft 4 a flag makes a bound exclusive; later drafts have a number of its own for it."""
     changed = dict(keywords)
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         flag = keywords.get(exclusive)

@@ -53,14 +53,14 @@ def parse_json_schema(
     return JsonSchema(document, references, Model(documents, limits), limits)
 
 
-# Each may take a millisecond to be looked at.
+# Each check may take a millisecond.
 _MOST_EXPRESSIONS = 1_000
-# Those with counts, which take longer: two seconds for all of them at worst. Of more only the form is looked at.
+# Expressions with counts take longer: two seconds for all of them at worst. Of more only the form is checked.
 _MOST_COUNTED = 50
 
 
 def _check_expressions(document: Json) -> None:
-    """Stored schemas may have expressions of another dialect, which are then never matched."""
+    """Stored schemas may have expressions of another dialect; those match nothing."""
     waiting = [document]
     seen: set[str] = set()
     counted = 0
@@ -131,7 +131,7 @@ class JsonSchema:
 
 
 class NormalizedJsonSchema(JsonSchema):
-    """The same schema, with its keys sorted where it is printed. What it means is that of the schema as it came."""
+    """The same schema, printed with sorted keys. Its meaning is that of the original schema."""
 
     @cached_property
     def canonical_text(self) -> str:

@@ -23,7 +23,7 @@ def entities(document: Json) -> Iterator[Entity]:
         path = f"{outer}.object" if outer else "object"
         inner: list[tuple[Json, str]] = []
         if isinstance(properties, dict) or node.get("type") == "object":
-            # What is said of a property is said where the property is, so a record is tagged at the outermost alone.
+            # Tags of a property stand at the property, so a record has tags only at the outermost object.
             if not outer:
                 yield json_entity(path, RECORD, node)
             for name, each in properties.items() if isinstance(properties, dict) else ():

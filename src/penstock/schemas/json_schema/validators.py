@@ -1,8 +1,8 @@
-"""jsonschema-rs behind four names: what is a schema of a draft, what is an expression, what matches it, and what data
-fits a schema.
+"""jsonschema-rs behind four names: checks of schemas and of expressions, matches of expressions, and checks of data
+by a schema.
 
-The library would fetch what it does not know. Here it gets the metaschemas that it brings along, schemas as plain data
-that it never follows, and a retriever that refuses.
+The library would fetch unknown schemas. Here it gets the metaschemas that it brings along, schemas as plain data that
+it never follows, and a retriever that refuses.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def check_against_metaschema(text: str, draft: Draft) -> None:
 
 
 def _is_infinite(document: Any, path: Iterable[str | int]) -> bool:
-    """Whether there is a number at the place that is too large to be one. The library takes it for null."""
+    """Whether the number at the place is too large for the library, which takes it for null."""
     for part in path:
         document = document[part]
     return isinstance(document, float) and math.isinf(document)
@@ -58,7 +58,7 @@ def _is_infinite(document: Any, path: Iterable[str | int]) -> bool:
 # One for each draft, five in all.
 @cache
 def _metaschema(draft: Draft) -> jsonschema_rs.Validator:
-    # Without formats: regular expressions are looked at where they are used, and odd addresses hurt nobody.
+    # Without formats: regular expressions are checked where they are used, and a malformed address does no harm.
     return _VALIDATORS[draft]({"$ref": METASCHEMAS[draft]}, validate_formats=False, retriever=_refuse)
 
 
@@ -66,7 +66,7 @@ def _refuse(uri: str) -> None:
     raise ValueError(f"{uri} is not fetched")
 
 
-# `{2}`, `{2,}` and `{2,5}`: what makes an expression large.
+# `{2}`, `{2,}` and `{2,5}`: counts make an expression large.
 _COUNTS = re.compile(r"\{\d+(?:,\d*)?\}")
 
 
@@ -75,18 +75,18 @@ def has_counts(pattern: str) -> bool:
 
 
 def check_form(pattern: str) -> None:
-    """Refuses what is no expression. Only the form is looked at, without counts, so that it takes no time."""
+    """Refuses a text that is no expression. Only the form is checked, without counts, so that it takes no time."""
     _compiled(_COUNTS.sub("*", pattern))
 
 
 def check_expression(pattern: str) -> None:
-    """Refuses what is no expression, and what is too large to be used: with counts this takes up to 40 ms."""
+    """Refuses a text that is no expression, or one too large to use: with counts this takes up to 40 ms."""
     check_form(pattern)
     _compiled(pattern)
 
 
 class Expression:
-    """A regular expression of a schema, in the dialect of ECMA 262. What explodes counts as not matching."""
+    """A regular expression of a schema, in the dialect of ECMA 262. One that explodes counts as not matching."""
 
     def __init__(self, pattern: str) -> None:
         self._validator = _compiled(pattern)
@@ -96,7 +96,7 @@ class Expression:
 
 
 class InstanceValidator:
-    """Says whether data fits a schema. Formats are not looked at, as Python's own library does not."""
+    """Checks whether data fits a schema. Ignores formats, as Python's own library does."""
 
     def __init__(self, text: str, others: Mapping[str, str]) -> None:
         """`others` are the schemas that it may refer to, by their names. Raises InvalidSchemaError."""
@@ -111,11 +111,11 @@ class InstanceValidator:
             raise InvalidSchemaError(f"The schema cannot be used to check data: {message[:1000]}") from None
 
     def fits(self, value: Any) -> bool:
-        """ValueError for what is no JSON."""
+        """ValueError if the data is no JSON."""
         return self._validator.is_valid(value)
 
     def refusal(self, value: Any) -> tuple[str, tuple[str | int, ...]] | None:
-        """The first thing that does not fit, with its path; None where all does. Takes far longer than `fits` where
+        """The first value that does not fit, with its path; None if the data fits. Takes far longer than `fits` where
         branches have branches: the library describes them all.
         """
         try:
@@ -130,7 +130,7 @@ _NO_BASE = "json-schema:///"
 
 
 class _Others:
-    """Finds the schemas that a schema refers to, by the names that the registry has for them or by their own."""
+    """Finds the schemas that a schema refers to, by their names in the registry or by their own."""
 
     def __init__(self, others: Mapping[str, str]) -> None:
         self._documents = {name: json.loads(text) for name, text in others.items()}

@@ -1,11 +1,10 @@
-"""Whether a new Protobuf schema reads what was written with an old one, by the rules of Confluent's registry.
+"""Whether a new Protobuf schema reads data written with an old one, by the rules of Confluent's registry.
 
 Fields are the same if their numbers are. A message in a field is compared with the message of the same name, also
 across files, unless both come from the same version of a subject. Two rules are stricter than Confluent's: a field
 without a label that becomes repeated has changed its label, and a field that becomes required is a new required field.
 
-Each pair of messages is compared once, from a list of what is still to be done: schemas may refer to each other as deep
-as they like.
+Each pair of messages is compared once, from a list of open pairs: schemas may refer to each other as deep as they like.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ Origin = tuple[str, int] | None
 
 
 class _Types:
-    """The messages of a schema and of what it imports, by full name."""
+    """The messages of a schema and of its imports, by full name."""
 
     def __init__(self, linked: Linked) -> None:
         self.messages: dict[str, Any] = {}
@@ -182,7 +181,7 @@ class _Comparison:
 
 
 class _Fields:
-    """The fields of a message by number, and the oneofs they are in; those that stand for `optional` do not count."""
+    """The fields of a message by number, and their oneofs; the oneofs that stand for `optional` do not count."""
 
     def __init__(self, message: Any) -> None:
         self.by_number = {each.number: each for each in message.field}

@@ -1,4 +1,5 @@
-"""Options that others have defined: from words to the bytes that readers of a descriptor look for, and back.
+"""Custom options, those that protobuf itself does not define: from words to the bytes that readers of a descriptor
+look for, and back.
 
 Clients find tags of fields (`confluent.field_meta`) in these bytes. Options whose definition is not among the imports
 stay as they are.
@@ -28,20 +29,20 @@ class Interpreter:
         self._extensions = extensions
 
     def interpret(self, descriptor: Any) -> None:
-        """Gives the options of a file, and of everything in it, their bytes. Uninterpreted ones are gone then."""
+        """Gives the options of a file, and of all its parts, their bytes, which replace the uninterpreted options."""
         for options, scope in _all_options(descriptor, descriptor.package):
             if options.uninterpreted_option:
                 self._interpret(options, scope)
 
     def spell_out(self, descriptor: Any) -> None:
-        """The other way round: what is in bytes is said in words, as an uninterpreted option."""
+        """The other way round: turns bytes into words, as an uninterpreted option."""
         for options, _ in _all_options(descriptor, descriptor.package):
             for field, value in self._known(options):
                 for each in value if field.is_repeated else [value]:
                     add_uninterpreted(options, Option(f"({field.full_name})", option_value(field, each)))
 
     def _known(self, options: Any) -> list[tuple[Any, Any]]:
-        """The options of others that this pool knows."""
+        """The custom options that this pool knows."""
         target = self._empty(options)
         if target is None:
             return []
@@ -77,7 +78,7 @@ class Interpreter:
         extension = self._pool.FindExtensionByName(full)
         if extension.containing_type.full_name != target.DESCRIPTOR.full_name:
             return False
-        # Tried apart, so that a value that does not fit leaves nothing behind.
+        # Tried on a message of its own, so that a value that does not fit leaves nothing behind.
         attempt = type(target)()
         attempt.CopyFrom(target)
         try:
@@ -90,7 +91,7 @@ class Interpreter:
 
 
 def _all_options(descriptor: Any, scope: str) -> Iterator[tuple[Any, str]]:
-    """The options in a descriptor, each with the scope that names in it are looked up from."""
+    """The options in a descriptor, each with the scope from which its names are looked up."""
     for field, value in descriptor.ListFields():
         if field.name == "options":
             yield value, scope

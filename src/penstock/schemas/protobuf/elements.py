@@ -1,4 +1,4 @@
-"""What a .proto file says, in the order it is said: comments are gone, names are as they were written."""
+"""The statements of a .proto file, in their order: without comments, with names as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A .proto file without what others have added to protobuf: extensions, and options that are extensions."""
+"""Removes custom parts from a .proto file: extensions, and options that are extensions."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def _enum_problems(enum: Enum) -> Iterator[str]:
 
 
 class _ReservedNames:
-    """Names and numbers that are reserved, sorted so that one look finds a number."""
+    """Names and numbers that are reserved, sorted so that one search finds a number."""
 
     def __init__(self, statements: list[Reserved]) -> None:
         values = [value for reserved in statements for value in reserved.values]

@@ -1,4 +1,4 @@
-"""Files that a schema imports: those among its references, and those that everybody has."""
+"""Files that a schema imports: those among its references, and those that every schema may import."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _COMMON = (
 _GOOGLE = {f"google/protobuf/{name}.proto": f"google.protobuf.{name}_pb2" for name in _BUNDLED} | {
     f"google/type/{name}.proto": f"google.type.{name}_pb2" for name in _COMMON
 }
-# What Confluent's clients define, in our words: metadata of fields and the like, decimal numbers, values of any type.
+# Definitions of Confluent's clients, in our words: metadata of fields and the like, decimal numbers, values of any
+# type.
 CONFLUENT = {
     "confluent/meta.proto": """
         syntax = "proto3";
@@ -72,7 +73,7 @@ _DEFAULT_NAME = "default"
 class LinkedFile:
     file: ProtoFile
     descriptor: FileDescriptor
-    # Where it is registered, as subject and version; not known of files that everybody has.
+    # Its subject and version in the registry; None for files that every schema may import.
     origin: tuple[str, int] | None = None
 
 
@@ -95,7 +96,7 @@ def _decoded(text: str) -> FileDescriptor:
 def _installed(name: str) -> FileDescriptor:
     try:
         module = import_module(_GOOGLE[name])
-    except ModuleNotFoundError:  # the extras for Spark do without
+    except ModuleNotFoundError:  # the extra for Spark does not install it
         raise InvalidSchemaError(
             f'"{name}" is imported: googleapis-common-protos has it, and is not installed'
         ) from None
@@ -105,28 +106,30 @@ def _installed(name: str) -> FileDescriptor:
 
 
 def _read_descriptor(descriptor: FileDescriptor, limits: Limits) -> ProtoFile:
-    """Through the text: a descriptor may have names that no .proto file can have, and the text is what is kept."""
+    """Through the text: a descriptor may have names that no .proto file can have, and the text is stored."""
     return read_proto(print_proto(undescribe(descriptor)), limits)
 
 
 def read_and_link(
     text: str, resolved: Mapping[str, ResolvedReference], limits: Limits, *, is_new: bool = True
 ) -> Linked:
-    """The file with what it imports, each checked by protobuf's runtime as it comes in. More is asked of a new one."""
+    """The file with its imports, each checked by protobuf's runtime as it comes in. A new file has more checks to
+    pass.
+    """
     file = read_source(text, limits)
     if is_new:
         check_file(file)
     linked = _Linker(resolved, limits).link(file)
     if not linked.symbols.extensions or not _BASE64.fullmatch(text):
         return linked
-    # What the options of a descriptor mean is known once its imports are.
+    # The meaning of a descriptor's options is known once its imports are.
     descriptor = _decoded(text)
     linked.interpreter.spell_out(descriptor)
     return _Linker(resolved, limits).link(_read_descriptor(descriptor, limits))
 
 
 def _check_texts(message: Any) -> None:
-    """The library gives bytes where a string is no UTF-8. The depth of messages is bounded by the library."""
+    """The library gives bytes where a string is no UTF-8. The library itself bounds the depth of messages."""
     for field, value in message.ListFields():
         for each in value if field.is_repeated else [value]:
             if field.type == field.TYPE_MESSAGE:
@@ -137,7 +140,7 @@ def _check_texts(message: Any) -> None:
 
 @dataclass(slots=True)
 class Linked:
-    """A schema and everything that it imports, each after what it needs itself; the schema comes last."""
+    """A schema and everything that it imports, each after its own imports; the schema comes last."""
 
     files: list[LinkedFile]
     symbols: Symbols
@@ -170,7 +173,7 @@ class _Linker:
         return Linked(list(self._linked.values()), self._symbols, interpreter, self._pool)
 
     def _in_order(self, file: ProtoFile) -> list[str]:
-        """The imports of imports first. Without recursion: a name is put down when all its imports are."""
+        """The imports of imports first. Without recursion: a name is added when all its imports are."""
         self._sources: dict[str, tuple[ProtoFile, tuple[str, int] | None]] = {}
         order: dict[str, None] = {}
         under_way: set[str] = set()
@@ -208,7 +211,7 @@ class _Linker:
         self._symbols.add_file(file)
         descriptor = describe(file, name, self._symbols)
         try:
-            # The library's own check of what a file may say.
+            # The library's own check of a file.
             self._pool.Add(descriptor)
             self._pool.FindFileByName(name)
         except (TypeError, KeyError, ValueError) as error:

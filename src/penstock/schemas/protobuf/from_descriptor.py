@@ -1,5 +1,5 @@
-"""From a `FileDescriptorProto` back to what a .proto file would say: maps, groups and optional fields as people write
-them, names in full.
+"""From a `FileDescriptorProto` back to the statements of a .proto file: maps, groups and optional fields as authors
+write them, names in full.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _range(start: int, end: int) -> Range:
 
 
 def _options(descriptor: Any) -> list[Option]:
-    """Options that somebody set, but for the one that marks a map: that is written as one."""
+    """The options that are set, except the one that marks a map: the map is written as such."""
     found = []
     for field, value in descriptor.options.ListFields():
         if field.name == "uninterpreted_option":
@@ -198,7 +198,7 @@ def undescribe_uninterpreted(option: Any) -> Option:
 
 
 def option_value(field: Any, value: Any) -> OptionValue:
-    """A value of an option as it would be written."""
+    """The value of an option as a .proto file has it."""
     if field.message_type is not None:
         return _aggregate(value)
     if field.enum_type is not None:

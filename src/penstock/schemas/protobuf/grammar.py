@@ -75,7 +75,7 @@ class _Reader(OptionReader):
     def _import(self, file: ProtoFile) -> None:
         is_public = self.accept("public")
         if not is_public:
-            # A weak import is an import for all that we do with it.
+            # A weak import counts as an import here.
             self.accept("weak")
         name = self.string().decode("utf-8", "replace")
         self.expect(";")

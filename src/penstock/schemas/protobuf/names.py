@@ -1,4 +1,4 @@
-"""Names in .proto files: what is declared, and what a name means in the place where it stands."""
+"""Names in .proto files: declared names, and the meaning of a name at its place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def resolve(name: str, scope: str, known: Container[str]) -> str | None:
 
 @dataclass(slots=True)
 class Symbols:
-    """Full names of what files declare."""
+    """The full names that files declare."""
 
     messages: set[str] = field(default_factory=set)
     enums: set[str] = field(default_factory=set)

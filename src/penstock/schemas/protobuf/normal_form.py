@@ -1,4 +1,4 @@
-"""A .proto file with everything sorted whose order means nothing, and with names in full.
+"""A .proto file with names in full, and sorted where the order means nothing.
 
 The order of messages stays: the numbers of messages, which records carry, are counted by it.
 """
@@ -129,7 +129,7 @@ class _Normalizer:
             return Option(option.name, value)
         full = resolve(custom[1], scope, self._symbols.extensions) or custom[1]
         if custom[2] is not None and "(" not in custom[2]:
-            # `(a).b = 1` and `(a) = { b: 1 }` say the same.
+            # `(a).b = 1` and `(a) = { b: 1 }` mean the same.
             for part in reversed(custom[2].split(".")):
                 value = Aggregate(((part, value),))
             return Option(f"({full})", value)

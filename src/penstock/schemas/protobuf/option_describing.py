@@ -51,7 +51,7 @@ def _set_message(message: Any, field: Any, value: Aggregate) -> bool:
 
 
 def _set_map_entry(entries: Any, entry: Any, value: dict[str, OptionValue]) -> bool:
-    """An entry of a map is written as a message with a key and a value. Values that are messages are left to others."""
+    """An entry of a map is a message with a key and a value. Values that are messages stay uninterpreted."""
     kinds = entry.fields_by_name
     if kinds["value"].message_type is not None or "key" not in value or "value" not in value:
         return False

@@ -1,4 +1,4 @@
-"""Reading tokens one by one, and the options, which may stand almost anywhere in a file."""
+"""Reads tokens one by one, and the options, which may stand almost anywhere in a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LARGEST = 1 << 32
 
 
 class TokenReader:
-    """The tokens of a file and a place among them. Blocks may nest as deep as is allowed."""
+    """The tokens of a file and a place among them. Blocks nest at most `deepest` deep."""
 
     def __init__(self, text: str, tokens: list[Token], deepest: int) -> None:
         self._text = text

@@ -113,7 +113,7 @@ def _field(field: Field) -> str:
         head = f"{label}group {field.group.name} = {field.number}{_bracketed(field.options)}"
         return _block(head, *_message_sections(field.group))
     kind = field.type if field.map_key is None else f"map<{field.map_key}, {field.type}>"
-    # Wire takes these two for no options, and writes them last.
+    # Wire does not take these two for options, and writes them last.
     last = [option for name in ("default", "json_name") for option in field.options if option.name == name]
     options = [option for option in field.options if option not in last] + last
     return f"{label}{kind} {field.name} = {field.number}{_bracketed(options)};\n"

@@ -56,14 +56,14 @@ class ProtobufSchema:
 
     @property
     def name(self) -> str | None:
-        """The first message, which is the one that records have unless they say otherwise."""
+        """The first message: records have it unless they name another."""
         if not self.file.messages:
             return None
         first = self.file.messages[0].name
         return f"{self.file.package}.{first}" if self.file.package else first
 
     def described(self) -> tuple[DescriptorPool, str]:
-        """What protobuf's runtime made of the file and all that it imports, and the name of the file there."""
+        """The file and its imports as protobuf's runtime built them, and the name of the file there."""
         return self._linked.pool, self._linked.main.descriptor.name
 
     @bounded

@@ -37,7 +37,7 @@ def _entity(file: ProtoFile, path: str, kind: str, meta: str, element: Message |
     def write(tags: tuple[str, ...]) -> None:
         kept = [left for option in element.options if (left := _without_tags(option, meta)) is not None]
         if tags:
-            # One option for each tag is what every reader of options understands beside other parts of the same option.
+            # One option for each tag: every reader of options understands this beside other parts of the same option.
             kept += [Option(f"{meta}.tags", Literal(tag.encode())) for tag in tags]
             if _META_FILE not in (*file.imports, *file.public_imports):
                 file.imports.append(_META_FILE)

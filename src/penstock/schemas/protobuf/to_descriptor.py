@@ -1,7 +1,7 @@
-"""From what a .proto file says to the `FileDescriptorProto` that a compiler would make of it.
+"""From a .proto file to the `FileDescriptorProto` that a compiler would make of it.
 
-Names are resolved, maps and optional fields of proto3 get the messages and oneofs that stand for them. Options that are
-not among protobuf's own stay uninterpreted: their bytes would need the definitions of whoever reads them.
+Names are resolved, maps and optional fields of proto3 get the messages and oneofs that stand for them. Custom options
+stay uninterpreted: their bytes would need the definitions of the options.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Describer:
 
 
 def _add_synthetic_oneofs(message: Message, descriptor: Any) -> None:
-    """An optional field of proto3 is the only one of a oneof that nobody wrote. Those come after the others."""
+    """An optional field of proto3 is the only field of an implicit oneof. Those come after the others."""
     optional = {field.number for field in message.fields if field.label == "optional"}
     taken = {each.name for each in (*descriptor.oneof_decl, *descriptor.field)}
     for field in descriptor.field:

@@ -36,7 +36,7 @@ END = "end"
 
 
 def tokenize(text: str, limits: Limits) -> list[Token]:
-    """All tokens, and one more that says that there are none left."""
+    """All tokens, and one more that marks the end."""
     tokens: list[Token] = []
     position = 0
     while position < len(text):

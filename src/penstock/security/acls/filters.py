@@ -18,8 +18,8 @@ from penstock.security.acls.types import (
 
 
 class AclFilter(NamedTuple):
-    """None, and ANY, match everything. The pattern type ANY means this very name in a pattern of any type; MATCH means
-    all patterns that have a say about the name.
+    """None, and ANY, match everything. The pattern type ANY matches this very name in a pattern of any type; MATCH
+    matches all patterns that apply to the name.
     """
 
     type: ResourceType = ResourceType.ANY
@@ -32,7 +32,7 @@ class AclFilter(NamedTuple):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a part of it is a number that nobody knows: such a filter matches nothing."""
+        """Whether a part of the filter is an unknown number: such a filter matches nothing."""
         return 0 in (self.type, self.pattern, self.operation, self.permission)
 
     def matches_pattern(self, pattern: ResourcePattern) -> bool:

@@ -22,7 +22,7 @@ from penstock.security.addresses import canonical_host
 ANYBODY = "User:*"
 
 _IMPLY_DESCRIBE = frozenset((Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER))
-# For each operation those that imply it in an ALLOW, and the operation itself.
+# For each operation the operations that imply it in an ALLOW, and the operation itself.
 _ALLOWED_BY = {
     operation: frozenset((Operation.ALL, operation))
     | (_IMPLY_DESCRIBE if operation is Operation.DESCRIBE else frozenset())
@@ -41,7 +41,7 @@ def denies(refused: Operation, wanted: Operation) -> bool:
 
 
 class Asked(NamedTuple):
-    """What somebody wants to do."""
+    """An access that a client wants."""
 
     principal: str  # `User:alice`
     host: str  # an address
@@ -86,8 +86,9 @@ _ByPrincipal = dict[str, list[_Rule]]
 
 
 class AclIndex:
-    """Built once for each set of ACLs. An index that follows another one takes over what has not changed, on the event
-    loop of each broker: of 100,000 patterns, or of 20,000 rules on one, a change of a rule costs a look at each.
+    """Built once for each set of ACLs. An index that follows another one takes over what has not changed. That runs on
+    the event loop of each broker: with 100,000 patterns, or 20,000 rules on one, a change of one rule costs a look at
+    each.
     """
 
     __slots__ = ("_acls", "_by_type", "_lengths", "_literal", "_prefix_lengths", "_prefixed", "count")
@@ -113,7 +114,7 @@ class AclIndex:
             old = former.get(pattern, ())
             if entries and old is not entries:
                 self._put(pattern, old, entries)
-        # Longest first: the rule that is told is the most specific one.
+        # Longest first: the decision names the most specific rule.
         self._prefix_lengths: dict[ResourceType, list[int]] = {}
         for kind, length in sorted(self._lengths, key=lambda each: each[1], reverse=True):
             self._prefix_lengths.setdefault(kind, []).append(length)
@@ -215,7 +216,7 @@ def _group(pattern: ResourcePattern, entries: Sequence[AclEntry]) -> _ByPrincipa
 def _group_anew(
     pattern: ResourcePattern, grouped: _ByPrincipal, old: Sequence[AclEntry], entries: Sequence[AclEntry]
 ) -> _ByPrincipal:
-    """`grouped` are the old entries."""
+    """`grouped` has the old entries."""
     start, end = _count_same((old, entries))
     changed = {entry.principal for each in (old, entries) for entry in each[start : len(each) - end]}
     anew = _group(pattern, [entry for entry in entries if entry.principal in changed])
@@ -225,15 +226,15 @@ def _group_anew(
 def _changed(
     old: Mapping[ResourcePattern, Sequence[AclEntry]], new: Mapping[ResourcePattern, Sequence[AclEntry]]
 ) -> tuple[dict[ResourcePattern, Sequence[AclEntry]], dict[ResourcePattern, Sequence[AclEntry]]]:
-    """Both without what is the same at their beginning and at their end: images keep what stays, in its order."""
+    """Both without their common beginning and end: images keep unchanged entries, in their order."""
     start, end = _count_same((list(old), list(new)), (list(old.values()), list(new.values())))
     former, latter = list(old)[start : len(old) - end], list(new)[start : len(new) - end]
     return {pattern: old[pattern] for pattern in former}, {pattern: new[pattern] for pattern in latter}
 
 
 def _count_same(*columns: tuple[Sequence[object], Sequence[object]]) -> tuple[int, int]:
-    """How many objects are the same ones at the beginning, and how many of the others at the end. To compare 100,000
-    takes 4 ms; their hashes would take 30.
+    """How many objects are the same at the beginning, and how many of the others at the end. 100,000 comparisons by
+    identity take 4 ms; hashes of the entries would take 30.
     """
     start = min(_count_first(map(is_, old, new)) for old, new in columns)
     rest = min(min(len(old), len(new)) for old, new in columns) - start
@@ -247,7 +248,7 @@ def _count_first(are_same: Iterable[bool]) -> int:
 
 
 def _is_covered(pattern: ResourcePattern, denied: set[tuple[PatternType, str]]) -> bool:
-    """Whether all that the pattern matches is denied by one pattern."""
+    """Whether one pattern denies all names that `pattern` matches."""
     name = pattern.name
     if pattern.pattern is PatternType.LITERAL and (PatternType.LITERAL, name) in denied:
         return True

@@ -1,11 +1,11 @@
-"""Which rights each API needs, for each form in which a client can ask: the one table of it.
+"""The rights that each API needs, for each form of its request: the one table of them.
 
-The handlers ask for these rights; tests ask every form of every served API with and without each of them, and the
-reference page of the APIs is written from here. `&` stands between rights that are all needed, in the order in which
-they are asked for; `|` stands between sets of which one is enough. A form that hides leaves out of the answer what the
-client has no right to; other forms answer with an error.
+The handlers check these rights; tests send every form of every served API with and without each of them, and a tool
+writes the reference page of the APIs from here. `&` stands between rights that are all needed, in the order of the
+checks; `|` stands between sets of which one is enough. A form that hides leaves out of the answer what the client has
+no right to; other forms answer with an error.
 
-`AnyTopic` is the right on some topic or other (KIP-679).
+`AnyTopic` is the right on at least one topic (KIP-679).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 _TRANSACTION = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 _TOKEN = ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
 
-# For whoever lacks another right than the first.
+# The error for a client that lacks another right than the first.
 REFUSALS = {
     ResourceType.TOPIC: _TOPIC,
     ResourceType.GROUP: _GROUP,
@@ -47,12 +47,12 @@ class Right(NamedTuple):
 
 
 class Form(NamedTuple):
-    """One form of asking. Nothing is needed where `needs` is empty."""
+    """One form of a request. An empty `needs` needs no right."""
 
     words: str
     needs: str
-    refusal: ErrorCode | None = None  # for whoever lacks the first right
-    hides: bool = False  # for whoever lacks the last right
+    refusal: ErrorCode | None = None  # for a client that lacks the first right
+    hides: bool = False  # for a client that lacks the last right
 
     @property
     def alternatives(self) -> tuple[tuple[Right, ...], ...]:

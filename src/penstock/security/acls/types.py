@@ -10,7 +10,7 @@ WILDCARD = "*"
 
 
 class Operation(enum.IntEnum):
-    """As they travel in ACLs and in `authorized_operations` bit fields."""
+    """The numbers are those of ACLs on the wire and of the `authorized_operations` bit fields."""
 
     UNKNOWN = 0
     ANY = 1
@@ -57,7 +57,7 @@ class Permission(enum.IntEnum):
 
 
 class ResourcePattern(NamedTuple):
-    """What an entry is about: one name (`*` is every name), or all names that begin alike."""
+    """The names of an entry: one name (`*` is every name), or all names that begin alike."""
 
     type: ResourceType
     name: str
@@ -65,7 +65,7 @@ class ResourcePattern(NamedTuple):
 
 
 class AclEntry(NamedTuple):
-    principal: str  # `User:alice`, or `User:*` for everybody
+    principal: str  # `User:alice`, or `User:*` for every client
     host: str  # an address, or `*`
     operation: Operation
     permission: Permission

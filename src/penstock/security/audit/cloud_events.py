@@ -5,8 +5,8 @@
      "sequence": "00000000000000000042", "chain": "9f86...", "data": {...}}
 
 The names inside `data` are those of Confluent's audit events, because rules for them exist. `sequence` is the number of
-the event in the trail of its broker: a number that is missing is an event that is missing. `chain` is a hash over the
-event and the chain before it: whoever changes or takes out an event must write all later ones anew.
+the event in the trail of its broker: a missing number is a missing event. `chain` is a hash over the event and the
+chain before it: a forger who changes or removes an event must write all later ones anew.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NO_CHAIN: Final = ""
 _SEQUENCE_DIGITS = 20
 _CHAIN_DIGITS = 32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# What a client may have written: names and ids of up to 32,767 characters, values of any length.
+# Limits for clients' texts: names and ids of up to 32,767 characters, values of any length.
 _MOST_CHARACTERS = 1_000
 _MOST_DETAILS = 100
 
@@ -53,7 +53,7 @@ class Kept:
     time: str
     chain: str
     event: AuditEvent
-    is_intact: bool  # the event is what its chain was made of, given the chain before; False where that is not known
+    is_intact: bool  # its chain follows from the event and the chain before; False where the chain before is not known
 
 
 def source_of(cluster_id: str, node_id: int) -> str:
@@ -61,8 +61,8 @@ def source_of(cluster_id: str, node_id: int) -> str:
 
 
 def bounded(event: AuditEvent) -> AuditEvent:
-    """The event with no more of its texts than `encode` writes down. What waits to be merged or written is kept so:
-    clients choose names of 32,767 characters and values of megabytes, and 10,000 events may wait.
+    """The event with no more of its texts than `encode` writes. An event that waits for its repeats or for the disk is
+    kept like this: clients choose names of 32,767 characters and values of megabytes, and 10,000 events may wait.
     """
     size = len(event.principal) + len(event.resource) + len(event.rule) + len(event.client_id or "")
     if size <= _MOST_CHARACTERS and _are_short(event.details):
@@ -138,12 +138,12 @@ def _link(previous_chain: str, fields: Mapping[str, Any]) -> str:
 
 
 def _dump(fields: Mapping[str, Any]) -> bytes:
-    """One form for one event: the order of the names is that of the alphabet. Escapes leave no line breaks in it."""
+    """One form for one event: names in the order of the alphabet. Escapes leave no line breaks in it."""
     return json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def decode(line: bytes, previous_chain: str | None = None) -> Kept:
-    """Raises ValueError for what is no event of ours."""
+    """Raises ValueError for a line that is no event of ours."""
     fields = json.loads(line)
     if not isinstance(fields, dict) or fields.get("specversion") != "1.0":
         raise ValueError("not a CloudEvents 1.0 object")

@@ -1,8 +1,8 @@
-"""What the audit trail is told, and by which interface.
+"""Audit events, and the interface by which the broker records them.
 
-A part of the broker that knows of something worth keeping makes an `AuditEvent` and gives it to the `Auditor` of the
-broker. `record` returns at once: it never waits, never raises, and is called on the loop. Who reports asks `kinds`
-first where making the event costs something; with `NoAudit` it is empty.
+A part of the broker makes an `AuditEvent` of what is worth keeping and gives it to the broker's `Auditor`. `record`
+returns at once: it never waits, never raises, and is called on the loop. Where making the event costs something, the
+caller looks into `kinds` first; `NoAudit` has none.
 
 Never put a password, a salt, a key, a token or the value of a record into an event. The writer redacts the values of
 settings that are sensitive by name, as a second fence.
@@ -15,19 +15,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-# What `details` may hold: what JSON can say without losing anything.
+# The values in `details`: what JSON can hold without loss.
 Detail = str | int | bool | None
 
 
-# The detail of a refused login that is a name without proof.
+# The detail of a refused login with the name that the client did not prove.
 CLAIMED: Final = "claimed"
 
 
 class AuditKind(enum.StrEnum):
-    """What an event is about. `penstock.audit.kinds` chooses among these."""
+    """The subject of an event. `penstock.audit.kinds` chooses among these."""
 
-    LOGIN = "login"  # somebody proved who they are, or failed to; also the end of a session by the broker
-    DENIAL = "denial"  # a right was missing
+    LOGIN = "login"  # a client logged in, or failed to; also the end of a session by the broker
+    DENIAL = "denial"  # the client lacked a right
     CHANGE = "change"  # topics, settings, ACLs, users, quotas, tokens, policies, groups reset or deleted
     READ = "read"  # records were read; merged per minute
     WRITE = "write"  # records were written; merged per minute
@@ -40,7 +40,7 @@ class AuditEvent:
     # The name of the API, `CreateAcls`, or another word for what happened: `SaslAuthenticate`, `TlsHandshake`.
     what: str
     is_allowed: bool  # for a login: whether it succeeded; for a change: whether it was made
-    principal: str = ""  # `User:alice`; empty where nobody is known yet
+    principal: str = ""  # `User:alice`; empty before the login
     address: str = ""  # without the port
     client_id: str | None = None
     # `Topic:orders`, `Topic:pay*` (prefixed), `Group:g`, `Cluster:kafka-cluster`, `TransactionalId:t`, `User:alice`
@@ -59,7 +59,7 @@ class Auditor(Protocol):
 
     @property
     def refuses(self) -> bool:
-        """Whether what would be audited must be refused: the trail is full, and its owner wants nothing done unseen."""
+        """Whether to refuse audited requests: the trail is full, and its owner wants no unrecorded action."""
         ...
 
     def record(self, event: AuditEvent) -> None: ...

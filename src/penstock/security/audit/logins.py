@@ -1,4 +1,4 @@
-"""Logins as events: one place for the words, whoever reports them."""
+"""Logins as events: one place for the words, for every part of the broker that reports one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_CLAIMED = 64
 
 
 def login_succeeded(what: str, mechanism: str, principal: str, address: str, *, is_again: bool = False) -> AuditEvent:
-    """`is_again` is a client that proves anew who it is (KIP-368)."""
+    """`is_again`: the client repeats its login on an open connection (KIP-368)."""
     details = {"again": True} if is_again else {}
     return AuditEvent(
         AuditKind.LOGIN,
@@ -27,9 +27,9 @@ def login_succeeded(what: str, mechanism: str, principal: str, address: str, *, 
 def login_refused(
     what: str, mechanism: str, address: str, reason: str, principal: str = "", claimed: str = ""
 ) -> AuditEvent:
-    """`reason` is one of a few texts of ours, because repeats are merged by it; the client is told less. `principal` is
-    who was known on the connection before. `claimed` is the name that the client gave without proof: the account that
-    is attacked, perhaps. It stands in the details, where nobody takes it for somebody who was here.
+    """`reason` is one of a few texts of ours, because repeats are merged by it; the client gets less. `principal` is
+    the connection's user before. `claimed` is the name that the client gave without proof, perhaps the account under
+    attack. It stands in the details, so that no reader takes it for a user who was here.
     """
     details: dict[str, Detail] = {CLAIMED: show_claimed(claimed)} if claimed else {}
     return AuditEvent(
@@ -38,7 +38,7 @@ def login_refused(
 
 
 def show_claimed(name: str) -> str:
-    """A name as strangers write it, fit for a line of a log: short, and without control characters."""
+    """A foreign name, fit for a line of a log: short, and without control characters."""
     cut = name[:_MOST_CLAIMED]
     shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
     return shown if len(name) == len(cut) else shown + "…"

@@ -1,8 +1,8 @@
-"""What of a setting may be shown: its value where the setting is known and harmless, a mark otherwise.
+"""Redacts settings: shows the value of a known and harmless setting, and a mark for any other.
 
 Three fences, because one was not enough for others (CVE-2019-12399, CVE-2026-33558): a key that our table calls a
-password, a key whose name sounds like a secret or that nobody knows, and a harmless key whose value has a secret
-inside, such as a login module's options or the password of an address.
+password, a key that is unknown or whose name sounds like a secret, and a harmless key whose value has a secret inside,
+such as a login module's options or the password of an address.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SECRET_WORDS: tuple[str, ...] = (
     "scram-",
 )
 # `password="x"`, `sasl.password: x`, `https://user:x@host`, a PEM block, a JWT, the fields of a SCRAM credential.
-# Clients send values of megabytes, denied ones too, and the loop waits for the search: no part repeats without a bound,
-# or a value of `passpasspass...` would take minutes.
+# Clients send values of megabytes, denied ones too, and the loop waits for the search. So each repetition has a bound:
+# without it a value of `passpasspass...` would take minutes.
 _SECRET_VALUE = re.compile(
     r"(?:pass(?:word|wd)?|secret|token|stored_key|server_key|salt|hmac)\w{0,40}[\"']?\s{0,10}[=:]"
     r"|://[^/\s:@]{0,250}:[^/\s@]{1,250}@"
@@ -61,7 +61,7 @@ def has_secret(value: str) -> bool:
 
 
 def show_setting(name: str, value: str | None) -> str | None:
-    """The value of a setting as anybody may read it."""
+    """The value of a setting as any reader of the trail may see it."""
     if value is None:
         return None
     match = _LISTENER_KEY.fullmatch(name)
@@ -73,7 +73,7 @@ def show_setting(name: str, value: str | None) -> str | None:
 
 
 def show_detail(name: str, value: Detail) -> Detail:
-    """The same for a detail that a part of the broker put into an event: its name is ours and says what it is."""
+    """The same for a detail that a part of the broker put into an event: we chose its name, so the name says enough."""
     if isinstance(value, str) and (sounds_secret(name) or has_secret(value)):
         return HIDDEN
     return value

@@ -2,10 +2,10 @@
 
 Reads and writes are recorded when the minute is over. The first login or denial of a kind is recorded at once, because
 an operator may watch for it, and its repeats when the minute is over: a client that tries a thousand times a second
-leaves two events. Changes are never merged: each one is worth a line.
+leaves two events. Changes are never merged: each one deserves a line.
 
-Refused logins are merged by the name that was claimed, too. An attacker who guesses names invents thousands: a minute
-records a few of each address, and the others as one event.
+Refused logins are merged by the claimed name, too. An attacker who guesses names invents thousands: a minute records a
+few of each address, and the others as one event.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dataclasses import replace
 from penstock.security.audit.events import CLAIMED, AuditEvent, AuditKind, Detail
 
 WINDOW_MS = 60_000
-# Clients choose names, so different events are bounded: when there are this many, the minute ends early.
+# Clients choose names, so the number of different events is bounded: at this many the minute ends early.
 MOST_DIFFERENT = 10_000
-# Names that an address claims, in a minute. Those after them are one event.
+# Claimed names of an address in a minute. The later ones share one event.
 MOST_CLAIMED = 20
 OTHERS = "(others)"
 
 _TOLD_LATER = frozenset({AuditKind.READ, AuditKind.WRITE})
 _MERGED = _TOLD_LATER | {AuditKind.LOGIN, AuditKind.DENIAL}
-# Details that are sums over the repeats. Others are those of the first.
+# Details that are summed over the repeats. The other details are those of the first event.
 _SUMS = ("bytes", "records")
 
 _Identity = tuple[AuditKind, str, bool, str, str, str | None, str, str, str, Detail]
@@ -70,11 +70,11 @@ class Merging:
 
     @property
     def is_full(self) -> bool:
-        """The minute must end now: `take_all`, before anything is added."""
+        """True when the minute must end: call `take_all` before the next `add`."""
         return len(self._repeats) >= self._most
 
     def add(self, event: AuditEvent, now_ms: int) -> AuditEvent | None:
-        """What is to be recorded now: the event itself, or nothing."""
+        """The event to record now, or None."""
         if event.kind not in _MERGED:
             return event
         identity = _identity(event)
@@ -94,7 +94,7 @@ class Merging:
         return None
 
     def take_all(self) -> Iterator[AuditEvent]:
-        """What the minute has to tell. The next one begins."""
+        """The merged events of the minute. The next minute begins."""
         ended, self._repeats = self._repeats, {}
         self._claims.clear()
         return (repeats.told() for repeats in ended.values() if repeats.count)

@@ -1,4 +1,4 @@
-"""Which events somebody asks for, and how many there are of each sort."""
+"""Selects events of a trail, and counts them by their fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.security.audit.cloud_events import Kept, flatten, format_time
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Everything that is given must hold. Patterns know `*` and `?`."""
+    """An event must match every field that is given. Patterns know `*` and `?`."""
 
     kinds: frozenset[str] = frozenset()
     principal: str | None = None
@@ -43,7 +43,7 @@ class Selection:
 
 
 def count_by(events: Iterable[Kept], fields: tuple[str, ...]) -> list[tuple[tuple[str, ...], int]]:
-    """How often each combination of these fields came, the most frequent first. Merged repeats count each."""
+    """How often each combination of these fields came, the most frequent first. A merged event counts each repeat."""
     counts: Counter[tuple[str, ...]] = Counter()
     for kept in events:
         row = flatten(kept)

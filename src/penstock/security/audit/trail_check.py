@@ -1,7 +1,7 @@
 """Whether a trail is whole: no number missing, none twice, no event changed.
 
-The trails of several brokers may be read together; each has its own numbers. What is wrong is told in words that say
-what an operator should think of it.
+The trails of several brokers may be read together; each has its own numbers. A finding describes the fault in words
+from which an operator learns what to think of it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _State:
 
 
 class Check:
-    """Give it every event in order; it tells what is wrong with each."""
+    """Take every event in order; each `take` returns the event's faults."""
 
     def __init__(self) -> None:
         self._states: dict[str, _State] = {}
@@ -44,7 +44,7 @@ class Check:
         return list(self._states)
 
     def take_line(self, line: bytes) -> list[AuditFinding]:
-        """Of a file, whose lines form one chain."""
+        """A line of a file, whose lines form one chain."""
         try:
             plain = decode(line)
         except ValueError as error:
@@ -59,7 +59,7 @@ class Check:
         self._states[kept.source] = _State(kept.number, kept.chain, kept.event.what)
         is_start = kept.event.kind is AuditKind.TRAIL and kept.event.what == STARTED
         if state is None:
-            return []  # where a trail begins to be read nothing is known of what was before
+            return []  # the first event of a source: the events before it are unknown
         findings = []
         if kept.number <= state.number:
             findings.append(_find(kept, "repeated", kept.number, kept.number, "a number comes twice"))

@@ -1,7 +1,7 @@
-"""Certificates, requests and revocation lists: what goes into them. No files, no clock.
+"""Certificates, requests and revocation lists: their contents. No files, no clock.
 
-Keys are P-256: ten times cheaper to sign with than RSA, which is what a broker does in every handshake. An authority
-signs leaves only (path length 0). A certificate begins five minutes in the past, since clocks differ.
+Keys are P-256: a signature costs a tenth of RSA's, and a broker makes one in every handshake. An authority signs only
+leaves (path length 0). A certificate begins five minutes in the past, since clocks differ.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ KINDS = tuple(_PURPOSES)
 
 
 class BadRequestError(ValueError):
-    """A request for a certificate that must not be signed, or names that cannot be in one."""
+    """A signing request that must be refused, or names that a certificate cannot have."""
 
 
 class Authority(NamedTuple):
@@ -44,7 +44,7 @@ class Authority(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What a leaf certificate is for."""
+    """The purpose of a leaf certificate."""
 
     kind: str  # broker or client
     name: str
@@ -87,7 +87,7 @@ def issue(
 
 
 def read_request(pem: bytes) -> tuple[PublicKey, tuple[str, ...]]:
-    """The public key and the host names of a signing request, and nothing else of it. Raises BadRequestError."""
+    """The public key and the host names of a signing request; the rest is ignored. Raises BadRequestError."""
     try:
         request = x509.load_pem_x509_csr(pem)
         is_valid = request.is_signature_valid
@@ -110,7 +110,7 @@ def read_request(pem: bytes) -> tuple[PublicKey, tuple[str, ...]]:
 
 
 def revocation_list(authority: Authority, revoked: Iterable[Revoked], now: datetime.datetime) -> str:
-    """Valid as long as the authority: the list is handed over as a file, and not fetched when it is old."""
+    """Valid as long as the authority: servers get the list as a file, and fetch no newer one when it is old."""
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(authority.certificate.subject)
@@ -133,7 +133,7 @@ def key_pem(key: PrivateKey) -> str:
 
 
 def check_hosts(hosts: Sequence[str]) -> None:
-    """Raises BadRequestError for what is neither a host name nor an address."""
+    """Raises BadRequestError unless the name is a host name or an address."""
     _host_names(hosts)
 
 
@@ -157,7 +157,7 @@ def _builder(
 
 
 def _subject(wanted: Wanted) -> x509.Name:
-    """The organisation comes first in the certificate, and so last in the name that people see."""
+    """The organisation comes first in the certificate, and so last in the printed name."""
     attributes = [x509.NameAttribute(NameOID.COMMON_NAME, wanted.name)]
     if wanted.organization:
         attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, wanted.organization))

@@ -1,4 +1,4 @@
-"""A directory with an authority and all that it has signed.
+"""A directory with an authority and all certificates that it has signed.
 
     ca.pem, ca.key        the authority; the key signs, and is needed nowhere else
     trusted.pem           the authorities to trust: one, and two during a rotation      ssl.truststore.location
@@ -7,8 +7,8 @@
     index.json            what was signed, for whom, until when, and what was revoked
     previous.pem, .key    the authority before, from the beginning of a rotation to its end
 
-Files are for their owner alone (0600), and are replaced, never rewritten: a broker that reads one while it changes
-sees the old one or the new one.
+Only their owner can read the files (0600). They are replaced, never rewritten: a broker that reads one while it
+changes sees the old one or the new one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _RESERVED = frozenset({"ca", "trusted", "crl", "index", "previous"})
 
 
 class CertificatesError(Exception):
-    """What was asked for cannot be done; the message says why and what to do."""
+    """The request cannot be done; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Entry:
 
 class CertificateDirectory:
     def __init__(self, path: Path, now: datetime.datetime) -> None:
-        """`now` is the time of all that this object signs."""
+        """`now` is the time of every certificate and list that this object signs."""
         self.path = path
         self._now = now.replace(microsecond=0)
 
@@ -130,7 +130,7 @@ class CertificateDirectory:
         except (OSError, ValueError) as error:
             raise CertificatesError(f"the authority in {self.path} cannot be read: {error}") from error
         assert isinstance(key, PrivateKey), "`create` makes keys of this kind alone"
-        if key.public_key() != certificate.public_key():  # what it would sign, nobody would trust
+        if key.public_key() != certificate.public_key():  # no peer would trust a certificate signed by it
             raise CertificatesError(
                 f"{name}.key does not belong to {name}.pem in {self.path}: a rotation was cut short. Copy previous.key "
                 "over ca.key and previous.pem over ca.pem, remove both previous files, and rotate again"
@@ -196,8 +196,8 @@ class CertificateDirectory:
     # ------------------------------------------------------------------------------- rotation of the authority
 
     def trust_new_authority(self, *, may_go_on: bool = False) -> bool:
-        """First step: a new authority is trusted beside the old one, and signs from now on. With `may_go_on` a rotation
-        that was interrupted is no error, and what it may have left out is written; False says so.
+        """First step: makes a new authority, trusted beside the old one, which signs from now on. With `may_go_on` an
+        interrupted rotation is no error: its missing steps are done, and the result is False.
         """
         with self._locked():
             if self.file("previous").exists():
@@ -214,11 +214,11 @@ class CertificateDirectory:
             return True
 
     def renew_all(self, life: datetime.timedelta = LEAF_LIFE) -> list[Entry]:
-        """Second step: everybody gets a certificate of the authority that signs now."""
+        """Second step: gives each name with a key here a certificate of the authority that signs now."""
         return self.renew([entry.name for entry in self.current() if entry.has_key], life)
 
     def drop_old_authority(self) -> None:
-        """Last step: the old authority is trusted no more."""
+        """Last step: removes the old authority from the trusted ones."""
         with self._locked():
             if not self.file("previous").exists():
                 raise CertificatesError("no rotation is under way; `rotate --ca` begins one")
@@ -296,7 +296,7 @@ class CertificateDirectory:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Two commands at once would forget one of their certificates."""
+        """Without the lock, two commands at once would lose one of their certificates."""
         if not self.path.is_dir():
             raise self._missing()
         descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

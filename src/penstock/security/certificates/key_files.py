@@ -1,4 +1,4 @@
-"""Keys and certificates in the formats that other programs want."""
+"""Keys and certificates in the formats of other programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def split_pem(both: bytes) -> PemFiles:
 
 
 def to_pkcs12(name: str, both: bytes, authorities: bytes, password: str) -> bytes:
-    """A key store that Java and everybody else reads."""
+    """A key store that Java and other programs read."""
     key = load_pem_private_key(both, None)
     assert isinstance(key, PrivateKey)
     certificate = x509.load_pem_x509_certificate(both)

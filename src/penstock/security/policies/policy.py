@@ -2,7 +2,7 @@
 
 A topic bears tags (its setting `penstock.tags`, and those of `penstock.tags.by.prefix`). A policy allows or denies
 operations on all topics with one tag: to some principals or to all, at some time or always, from some addresses or from
-anywhere. A policy that cannot be read denies its tag: nobody gets more by a mistake.
+anywhere. A policy that cannot be read denies its tag, so that a mistake gives no client more rights.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEYS = (TAG, EFFECT, PRINCIPALS, OPERATIONS, FROM, UNTIL, ADDRESSES)
 LISTS = (PRINCIPALS, OPERATIONS, ADDRESSES)
 ALLOW, DENY = "allow", "deny"
 
-# What can be done to a topic.
+# The operations on a topic.
 TOPIC_OPERATIONS = (
     Operation.ALL,
     Operation.READ,
@@ -45,17 +45,17 @@ _LONGEST_NAME = 100
 
 
 class PolicyError(ValueError):
-    """A policy is refused. The message says what would be accepted."""
+    """The policy is invalid. The message says what would be accepted."""
 
 
 class Policy(NamedTuple):
     name: str
     tag: str
     is_deny: bool
-    principals: frozenset[str]  # `User:*` is everybody
+    principals: frozenset[str]  # `User:*` is every principal
     operations: tuple[Operation, ...]
     from_ms: int | None = None
-    until_ms: int | None = None  # from then on it does not hold any more
+    until_ms: int | None = None  # the policy ends at this time
     addresses: tuple[Network, ...] = ()  # none: from anywhere
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Policy(NamedTuple):
         return (self.from_ms is None or self.from_ms <= now_ms) and (self.until_ms is None or now_ms < self.until_ms)
 
     def concerns(self, asked: Asked) -> bool:
-        """Whether it is about this client and this operation, whatever the time and the tag."""
+        """Whether the policy is about this client and this operation, whatever the time and the tag."""
         if asked.principal not in self.principals and ANYBODY not in self.principals:
             return False
         if not any((denies if self.is_deny else allows)(each, asked.operation) for each in self.operations):
@@ -74,7 +74,7 @@ class Policy(NamedTuple):
         return not self.addresses or _is_in(asked.host, self.addresses)
 
     def next_change_ms(self, now_ms: int) -> int | None:
-        """When it begins or ends to hold, if that is still to come."""
+        """When the policy next begins or ends to hold, if ever."""
         times = [time for time in (self.from_ms, self.until_ms) if time is not None and time > now_ms]
         return min(times, default=None)
 
@@ -102,7 +102,7 @@ class PolicyIndex:
         return bool(self._policies)
 
     def find(self, asked: Asked, tags: Iterable[str], now_ms: int) -> tuple[Policy | None, Policy | None, int | None]:
-        """The policy that denies, the policy that allows, and when either may be another one."""
+        """The policy that denies, the policy that allows, and the time at which either may change."""
         denying: Policy | None = None
         allowing: Policy | None = None
         changes_ms: int | None = None
@@ -122,7 +122,7 @@ class PolicyIndex:
         return denying, allowing, changes_ms
 
     def find_allowing(self, asked: Asked, now_ms: int) -> Policy | None:
-        """A policy that allows the operation on topics with its tag, whether there is one or not."""
+        """A policy that allows the operation on topics with its tag, even if no topic has the tag."""
         for policy in self._policies:
             if not policy.is_deny and policy.holds(now_ms) and policy.concerns(asked):
                 return policy
@@ -172,9 +172,9 @@ def parse_policy(name: str, settings: Mapping[str, str]) -> Policy:
 
 
 def parse_stored(policies: Mapping[str, Mapping[str, str]]) -> tuple[list[Policy], list[str]]:
-    """All policies of the store, and what is wrong with those that this version cannot read.
+    """All policies of the store, and the faults of those that this version cannot read.
 
-    A policy that cannot be read must not be silently void: it denies its tag to everybody, where it has one.
+    An unreadable policy must not be silently void: it denies its tag to every client, where it has a tag.
     """
     parsed, faults = [], []
     for name, settings in policies.items():

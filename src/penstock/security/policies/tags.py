@@ -10,7 +10,7 @@ __all__ = ["PREFIX_TAGS_KEY", "TAGS_KEY", "parse_prefix_tags", "parse_tags", "ta
 
 
 def parse_tags(value: str) -> tuple[str, ...]:
-    """Of a setting as it is stored: it was checked then."""
+    """The tags of a stored setting, which was checked then."""
     return tuple(dict.fromkeys(tag for part in value.split(",") if (tag := part.strip())))
 
 
@@ -26,7 +26,7 @@ def parse_prefix_tags(elements: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
 
 
 def tags_of(name: str, configs: Mapping[str, str], by_prefix: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The tags of a topic, also of one that does not exist yet: its prefix counts from the beginning."""
+    """The tags of a topic, which need not exist yet: the tags of its prefix hold from the beginning."""
     own = configs.get(TAGS_KEY)
     tags = list(parse_tags(own)) if own else []
     for prefix, given in by_prefix.items():

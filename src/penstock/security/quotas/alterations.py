@@ -1,8 +1,8 @@
-"""AlterClientQuotas and DescribeClientQuotas, as far as they are about values: what is refused, what matches a filter.
+"""AlterClientQuotas and DescribeClientQuotas, as far as they are about values: checks of values, matches of filters.
 
-Codes and texts are Kafka's (`ClientQuotaControlManager`, `ClientQuotasImage`). There are two differences. An address is
-an address: a name would have to be looked up, by the controller, each time that the quotas are read. A value must be a
-number: Kafka takes NaN.
+Codes and texts are Kafka's (`ClientQuotaControlManager`, `ClientQuotasImage`). There are two differences. An address
+must be an address, not a host name: the controller would have to look the name up each time that it reads the quotas. A
+value must be a number: Kafka takes NaN.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from penstock.security.quotas.entities import (
 )
 
 _LARGEST = {"LONG": 2.0**63, "INT": 2.0**31 - 1}
-# Kafka compares with this precision whether a value is whole.
+# Kafka compares with this precision to see whether a value is whole.
 _FRACTION = 1e-6
 _SHOWN_CHARACTERS = 50
 
-# How a component of a filter is meant: this name, the default, or any name.
+# The meaning of a filter's component: this name, the default, or any name.
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 
 
@@ -68,8 +68,8 @@ def _shorten(text: str | None) -> str:
 
 
 def alter_settings(before: Mapping[str, str], change: EntityChange, kinds: tuple[QuotaKind, ...]) -> dict[str, str]:
-    """The settings of an entity afterwards; what is no quota among them stays. `kinds` are those of `check_entity`.
-    Raises ApiError(INVALID_REQUEST).
+    """The settings of an entity after the change; settings that are no quotas stay. `kinds` are those of
+    `check_entity`. Raises ApiError(INVALID_REQUEST).
     """
     if len({each.key for each in change.changes}) != len(change.changes):
         raise _invalid(f"Ignoring duplicate entity {show_entity(change.names)}")
@@ -78,7 +78,9 @@ def alter_settings(before: Mapping[str, str], change: EntityChange, kinds: tuple
         if value is not None:
             kind = _check_value(kinds, key, value)
             after[key] = kind.encode(value)
-        elif key in KINDS_BY_KEY:  # a user's credentials are kept beside, and are not for this request
+        elif (
+            key in KINDS_BY_KEY
+        ):  # a user's credentials are stored beside the quotas, and this request must not remove them
             after.pop(key, None)
     return after
 

@@ -1,7 +1,7 @@
-"""Whom a quota is for: a user, a client id, both, or an address; by name, or the default for all without their own.
+"""Entities with quotas: a user, a client id, both, or an address; by name, or the default for all without their own.
 
-An entity is kept under the path that it has below Kafka's `/config`: `users/alice`, `users/alice/clients/app`,
-`clients/<default>`, `ips/10.0.0.1`. Names are quoted there, so that none can be taken for a slash or for the default.
+An entity's key is the path that it has below Kafka's `/config`: `users/alice`, `users/alice/clients/app`,
+`clients/<default>`, `ips/10.0.0.1`. Names in it are quoted, so that none can be taken for a slash or for the default.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 DEFAULT_NAME = "<default>"
 
-# The names of an entity by type; None is the default. In the order in which Java prints them.
+# The names of an entity by type; None is the default. Java prints the types in this order.
 Names = Mapping[str, str | None]
 ENTITY_TYPES = (CLIENT_ID, USER, IP)
 
@@ -42,7 +42,7 @@ class QuotaKind(enum.Enum):
 
 KINDS_BY_KEY: Mapping[str, QuotaKind] = {kind.key: kind for kind in QuotaKind}
 CLIENT_KINDS = (QuotaKind.PRODUCE, QuotaKind.FETCH, QuotaKind.REQUEST, QuotaKind.MUTATION)
-# Producer ids are counted for users alone, as KIP-936 has it: clients choose their client ids.
+# Producer ids are counted for users alone, as in KIP-936: clients choose their client ids.
 USER_KINDS = (*CLIENT_KINDS, QuotaKind.PRODUCER_IDS)
 ADDRESS_KINDS = (QuotaKind.CONNECTION,)
 
@@ -53,7 +53,7 @@ class Quota(NamedTuple):
 
 
 def parse_entity_path(path: str) -> dict[str, str | None] | None:
-    """None for a path that is no entity's."""
+    """None if no entity has this path."""
     parts = path.split("/")
     folders, names = parts[::2], parts[1::2]
     if folders not in ([_USERS], [_CLIENTS], [_IPS], [_USERS, _CLIENTS]) or len(names) != len(folders):
@@ -67,7 +67,7 @@ def _unquote(quoted: str) -> str | None:
 
 
 def stored_quotas(entity_configs: Mapping[str, Mapping[str, str]]) -> Iterable[Quota]:
-    """Entities with quotas, in the order of their paths. A user's credentials, which are kept beside, are left out."""
+    """Entities with quotas, in the order of their paths. A user's credentials, stored beside them, are left out."""
     for path in sorted(entity_configs):
         values = quota_values(entity_configs[path])
         names = parse_entity_path(path) if values else None
@@ -81,6 +81,6 @@ def quota_values(settings: Mapping[str, str]) -> dict[str, float]:
         if key in settings:
             try:
                 values[key] = float(settings[key])
-            except ValueError:  # somebody else wrote it: no quota is better than a broker that does not start
+            except ValueError:  # another program wrote it: no quota is better than a broker that does not start
                 continue
     return values

@@ -9,7 +9,7 @@
     clients/<client id>                      counted for this client id
     clients/<default>                        the same
 
-A client that sends no id has the defaults of client ids. Kafka lets such a client go free of them.
+The defaults of client ids hold for a client without an id. Kafka lets such a client go free of them.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _LEVELS: tuple[tuple[str | None, str | None], ...] = (
     (_ABSENT, _DEFAULT),
 )
 
-# Client ids may have 32,767 characters and are remembered for thousands of clients. Those that begin alike with this
-# many are counted together.
+# Client ids may have 32,767 characters, and the broker remembers thousands of clients. Ids that share their first 256
+# characters count together.
 MAX_COUNTED_CLIENT_ID = 256
 
-SensorKey = tuple[int, str, str]  # level, user, client id; empty where it does not matter
+SensorKey = tuple[int, str, str]  # level, user, client id; empty where the level does not name it
 
 
 class Bound(NamedTuple):
@@ -72,7 +72,7 @@ class QuotaLevels:
         return self._bounds
 
     def find(self, user: str, client_id: str | None) -> Bound | None:
-        """None where nothing bounds the client."""
+        """None where no quota bounds the client."""
         name = (client_id or "")[:MAX_COUNTED_CLIENT_ID]
         for number, level_user, level_client in self._levels:
             if level_client == _NAMED and not client_id:

@@ -1,16 +1,16 @@
-"""How fast something goes, and how long it has to stop until it is slow enough. Pure: the caller hands in the time.
+"""The rate of something, and how long it must stop to come down to a bound. Pure: the caller hands in the time.
 
 Rules (Kafka's `Rate`, `SampledStat` and `TokenBucket`):
-- What happens is summed up in windows. A window begins with the first event after the one before, and is forgotten
-  when its last event is as old as all windows together.
+- Events are summed up in windows. A window begins with the first event after the one before, and is forgotten when
+  its last event is as old as all windows together.
 - The rate is the sum of all windows by the time since the oldest began, or by that of one window, if that is more: so
   much a client may spend at once after a pause. In Kafka it is the time of all windows but one, ten seconds. A client
   that spends them at once does so again whenever its first window is forgotten, and its rate over half a minute is off
   by a fifth.
 - Where the rate is above the bound, the client stops for as long as it takes until the same sum makes the bound:
   (rate - bound) / bound * time.
-- A token bucket fills at the rate of its bound and holds as much as flows in during all windows. Whoever finds it below
-  zero waits until it is at zero again. One large request is let through as a whole.
+- A token bucket fills at the rate of its bound and holds as much as flows in during all windows. A client that finds
+  it below zero waits until it is at zero again. One large request is let through as a whole.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class Rate:
     __slots__ = ("_windows",)
 
     def __init__(self) -> None:
-        # [begin, last event, sum], the oldest first: at most one more than asked for. A deque takes 700 bytes more.
+        # [begin, last event, sum], the oldest first: at most one more than `window_count`. A deque takes 700 bytes
+        # more.
         self._windows: list[list[float]] = []
 
     def record(self, value: float, now_ms: int, windows: Windows) -> None:
-        """A negative value takes back what was recorded before."""
+        """A negative value takes back an earlier one."""
         self._forget(now_ms, windows)
         kept = self._windows
         if kept and now_ms - kept[-1][0] < windows.window_ms:
@@ -68,7 +69,7 @@ class Rate:
         return math.floor(total * 1000 / bound - elapsed_ms + 0.5)
 
     def is_empty(self, now_ms: int, windows: Windows) -> bool:
-        """Whether nothing is remembered: then a new one would say the same."""
+        """Whether no window is left: then a new rate has the same value."""
         self._forget(now_ms, windows)
         return not self._windows
 
@@ -85,7 +86,7 @@ class Rate:
 
 
 class TokenBucket:
-    """Full when it is made. `bound` may be another one each time: what is in the bucket stays."""
+    """Full when it is made. `bound` may change between calls: the tokens in the bucket stay."""
 
     __slots__ = ("_filled_ms", "_tokens")
 
@@ -94,7 +95,7 @@ class TokenBucket:
         self._filled_ms = now_ms
 
     def take(self, count: float, bound: float, now_ms: int, windows: Windows) -> None:
-        """Below zero if need be."""
+        """Takes the tokens even if fewer are there: their number is negative then."""
         self._fill(bound, now_ms, windows)
         self._tokens -= count
 

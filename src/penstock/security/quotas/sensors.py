@@ -1,7 +1,7 @@
-"""What is remembered of clients, bounded in number whatever names the clients invent.
+"""The rates and buckets of clients, bounded in number whatever names the clients invent.
 
-A rate in whose windows nothing happened says the same as a new one, so it is forgotten first. When there are too many
-that say something, the one that was asked for longest ago goes: its client gains what it had spent, and nobody loses.
+A rate without an event in its windows has the value of a new one, so it is forgotten first. When too many others are
+left, the least recently used one goes: its client gets back what it had spent, and no client loses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Sensors(Generic[Key, Sensor]):
 
     def __init__(self, limit: int = MAX_SENSORS) -> None:
         self._limit = limit
-        self._sensors: OrderedDict[Key, Sensor] = OrderedDict()  # the one asked for last is the last
-        self.evictions = 0  # of sensors that had something to say
+        self._sensors: OrderedDict[Key, Sensor] = OrderedDict()  # the one used last is the last
+        self.evictions = 0  # of sensors that still counted
 
     def __len__(self) -> int:
         return len(self._sensors)
@@ -44,7 +44,7 @@ class Sensors(Generic[Key, Sensor]):
         self._sensors.clear()
 
     def _forget_idle(self, is_idle: Callable[[Sensor], bool]) -> None:
-        """Two for each new one, so that the number falls when the clients do."""
+        """Forgets up to two idle ones for each new one, so that the number falls with that of the clients."""
         for _ in range(2):
             oldest = next(iter(self._sensors), None)
             if oldest is None or not is_idle(self._sensors[oldest]):

@@ -1,12 +1,13 @@
-"""One question to an issuer over HTTP or HTTPS. Blocks: it is for a thread.
+"""One request to an issuer over HTTP or HTTPS. Blocks: it is for a thread.
 
 Rules:
-- The answer is bounded in size, and the whole question in time: an issuer that sends a byte now and then is cut off as
-  one that sends none, and all addresses of its name share the time. The system's resolver alone may take longer.
-- No redirect is followed, and no proxy is asked: what is asked is what was allowed.
-- The certificate of the other side is verified before anything is sent.
-- A broker does not ask a link-local address, also where a name stands for it: that is where a cloud tells a machine its
-  credentials (CVE-2025-27817).
+- The answer is bounded in size, and the whole request in time: the broker cuts off an issuer that sends a byte now and
+  then like one that sends none, and all addresses of its name share the time. The system's resolver alone may take
+  longer.
+- No redirect is followed, and no proxy is used: only the allowed address gets the request.
+- The certificate of the issuer is verified before anything is sent.
+- A broker sends no request to a link-local address, also where a name stands for it: a cloud hands a machine its
+  credentials there (CVE-2025-27817).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def read_url(
 
 
 def is_unasked(host: str) -> bool:
-    """Whether it is an address that a broker does not ask. A name is none."""
+    """Whether the host is an address that a broker must not ask. False for a name."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -59,7 +60,7 @@ def is_unasked(host: str) -> bool:
 
 @contextmanager
 def _connected(parts: SplitResult, timeout_s: float) -> Iterator[socket.socket]:
-    """Shut down when the time is over, whatever is going on then; the handshake of TLS is still to come."""
+    """Shuts the connection down when the time is over, in whatever step; the handshake of TLS is still to come."""
     deadline = SocketDeadline(timeout_s)
     port = parts.port or (443 if parts.scheme == _HTTPS else 80)
     context = ssl.create_default_context() if parts.scheme == _HTTPS else None

@@ -1,9 +1,9 @@
-"""What every mechanism has in common: an exchange takes the other side's token and gives the next one.
+"""The interface of every mechanism: an exchange takes the other side's token and returns the next one.
 
 Rules:
-- An exchange performs no I/O and waits for nothing. Where a step takes long (a key set that has to be read, a ticket, a
-  password that has to be hashed), the step is a `Slow`: the caller runs it in a thread, and its result is the token.
-- A refusal says nothing to the client. Why it was refused is for the broker's own log, without any secret.
+- An exchange performs no I/O and waits for nothing. A step that takes long (reading a key set, a ticket, hashing a
+  password) is a `Slow`: the caller runs it in a thread, and its result is the token.
+- A refusal gives the client no reason. The reason goes to the broker's own log, without any secret.
 - No object here shows a secret in its `repr`.
 """
 
@@ -25,22 +25,22 @@ Step = bytes | Slow
 
 
 class LoginError(Exception):
-    """The other side is not who it says, or does not keep to the mechanism. The text has no secret in it."""
+    """The other side cannot prove its name, or does not keep to the mechanism. The text has no secret in it."""
 
 
 class Login(NamedTuple):
-    """Who has logged in."""
+    """The user of a successful login."""
 
     name: str
-    # When what the client showed ends, by the wall clock; None where it does not end.
+    # When the client's ticket or token ends, by the wall clock; None where it does not end.
     expires_ms: int | None = None
-    # Of the delegation token that the client showed in place of its own password.
+    # Of the delegation token that the client used in place of its own password.
     token_id: str | None = None
 
 
 class ServerExchange(Protocol):
-    """One login, seen by the broker. `login` is there once the client has proved who it is, `claimed` once it has said
-    so: the name before any proof, as the client wrote it, or nothing where a mechanism has no such name.
+    """One login, seen by the broker. `login` is set once the client has proved its name. `claimed` is the name before
+    any proof, as the client wrote it; empty before the client has sent it, and where a mechanism has no such name.
     """
 
     @property
@@ -66,7 +66,7 @@ class ClientExchange(Protocol):
     def begin(self) -> Step: ...
 
     def respond(self, token: bytes) -> Step | None:
-        """The answer to the broker's token; None where nothing is left to say. Raises LoginError."""
+        """The answer to the broker's token; None where the client has nothing left to send. Raises LoginError."""
 
 
 class Credentials(Protocol):

@@ -1,8 +1,8 @@
 """GSSAPI (RFC 4752): Kerberos tickets. Needs the extra `penstock[gssapi]`.
 
 Tokens go to and fro until both sides know each other. Then the client sends an empty token, the broker offers no
-protection of messages (TLS does that), the client takes it and may name an authorisation id. Who the client is says its
-ticket alone: as with Kafka's broker the id changes nothing, and clients in Python name the broker's own service there.
+protection of messages (TLS does that), the client takes it and may name an authorisation id. The ticket alone names
+the user: as with Kafka's broker the id changes nothing, and clients in Python name the broker's own service there.
 Keytabs, ticket caches and replay caches are files, so every step runs in a thread.
 """
 
@@ -20,7 +20,7 @@ from penstock.security.sasl.kerberos_names import KerberosNames, NoRuleError
 # One byte of security layers, of which 1 is none, and three bytes of a buffer's size, which is then 0.
 _NO_LAYER = bytes((1, 0, 0, 0))
 # Why Kerberos refuses a ticket, by the numbers of RFC 4120, section 7.5.9. The library's own texts have names in them
-# that a client can make up.
+# that a client can invent.
 _CAUSES = {
     31: "its key is not the keytab's",
     32: "it has expired",
@@ -30,7 +30,7 @@ _CAUSES = {
     37: "the clocks of client and broker differ",
     44: "the keytab is out of date",
 }
-_FIRST_CODE = 2**32 - 1_765_328_384  # where the library begins to count
+_FIRST_CODE = 2**32 - 1_765_328_384  # the library's first code
 
 
 def load_gssapi() -> Any:
@@ -126,8 +126,8 @@ class GssapiCredentials:
     mechanism = GSSAPI
 
     def __init__(self, service: str, principal: str | None, keytab: str | None) -> None:
-        """Without a keytab the tickets of the process's own cache are used (`kinit`). Tickets that a keytab gets are
-        kept in memory and renewed from there: the cache on disk may hold those of somebody else.
+        """Without a keytab the tickets of the process's own cache are used (`kinit`). Tickets from a keytab are kept in
+        memory and renewed from there: the cache on disk may hold those of another user.
         """
         self._gssapi = load_gssapi()
         self._service = service

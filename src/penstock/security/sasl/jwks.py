@@ -3,11 +3,11 @@
 Rules:
 - Without keys no token is accepted. A key set that cannot be read again stays in use for a day, so that an issuer that
   is away for an hour locks no user out; then it is forgotten.
-- A token with an unknown key id has the set read again, at most once a minute whatever the id: keys are rotated, and
-  anybody can make up ids. So no id has to be remembered.
-- What is read is bounded (see `asking_issuers`).
-- Reading blocks: it happens in a thread. One thread reads, others wait for what it gets. Whoever shows a key that is
-  known does not wait for anything: `needs_reading` and `find` are for the event loop, and take no lock.
+- A token with an unknown key id has the set read again, at most once a minute whatever the id: issuers rotate keys,
+  and an attacker can invent ids. So no id has to be remembered.
+- The size and the time of a read are bounded (see `asking_issuers`).
+- Reading blocks: it happens in a thread. One thread reads, and others wait for its result. A login with a known key
+  waits for nothing: `needs_reading` and `find` are for the event loop, and take no lock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from penstock.security.sasl.asking_issuers import MAX_BYTES, bounded, is_unasked
 
 _FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
 _UNKNOWN_KEY_PAUSE_MS = 60_000
-# After the end of a failed attempt, whoever asks.
+# After the end of a failed attempt, for all logins together.
 _RETRY_PAUSE_MS = 10_000
 
 # Issuers have two or three. Reading one takes up to a millisecond.
@@ -54,13 +54,13 @@ _NOTHING = _Held(None, 0)
 
 class KeySource:
     def __init__(self, read: Read, refresh_ms: int, clock_ms: Callable[[], int]) -> None:
-        """The clock is for the end of an attempt; `now_ms` elsewhere is when a login began."""
+        """`clock_ms` gives the end of an attempt; `now_ms` elsewhere is when a login began."""
         self._read = read
         self._clock_ms = clock_ms
         self._refresh_ms = refresh_ms
         self._lock = threading.Lock()  # of the thread that reads
         self._is_reading = False
-        self._held = _NOTHING  # replaced as a whole, because others look at it meanwhile
+        self._held = _NOTHING  # replaced as a whole, because other threads read it meanwhile
         self._failed_at_ms: int | None = None  # None: the last attempt got the keys
         self._failure = "never tried"
         self._unknown_at_ms: int | None = None
@@ -69,7 +69,7 @@ class KeySource:
         """Whether `read` has to come before `find`."""
         held = self._held
         if self._is_reading:
-            return held.pick(key_id) is None  # it may be in what is being read
+            return held.pick(key_id) is None  # the set that is being read may have the key
         if self._failed_at_ms is not None and now_ms - self._failed_at_ms < _RETRY_PAUSE_MS:
             return False
         if held.keys is None or now_ms - held.read_at_ms >= self._refresh_ms:
@@ -77,7 +77,7 @@ class KeySource:
         return held.pick(key_id) is None and self._may_look_for_unknown(now_ms)
 
     def read(self, key_id: str | None, now_ms: int) -> None:
-        """Reads the keys, unless another thread just did. What fails leaves things as they were."""
+        """Reads the keys, unless another thread just did. A failure keeps the keys that are there."""
         with self._lock:
             if not self.needs_reading(key_id, now_ms):
                 return
@@ -112,8 +112,8 @@ class KeySource:
 
 
 def parse_keys(data: bytes) -> Any:
-    """Raises ValueError. Keys with a shared secret are left out: nobody publishes one on purpose. Keys of kinds that we
-    do not know are left out as well, because an issuer may have some for others.
+    """Raises ValueError. Keys with a shared secret are left out: no issuer publishes one on purpose. Keys of unknown
+    kinds are left out as well, because an issuer may have some for other services.
     """
     from joserfc.jwk import KeySet
 

@@ -1,8 +1,8 @@
-"""Which signed tokens (JWT) are believed, and for whom.
+"""Checks signed tokens (JWT), and reads their users.
 
 Rules:
 - The signature is made with a key of the issuer's key set, by an algorithm with a private and a public key. `none`, and
-  algorithms with one shared secret, are refused: the public key is known to everybody (CVE-2021-22160).
+  algorithms with one shared secret, are refused: any client knows the public key (CVE-2021-22160).
 - `exp`, `iat` and the subject are there. Times may differ by the allowed clock skew.
 - Where an issuer or audiences are expected, the token names them. A token may be for several audiences.
 - A token needs no scopes, as in Kafka's BrokerJwtValidator; scopes that are there are texts, none empty, none twice.
@@ -62,7 +62,7 @@ class JwtJudge:
 
 
 def _key_id(token: str) -> str | None:
-    """Of the header, which nobody has checked yet."""
+    """The key id in the header, which is not verified yet."""
     from joserfc.errors import JoseError
     from joserfc.jws import extract_compact
 
@@ -79,7 +79,7 @@ def _key_id(token: str) -> str | None:
 
 
 def check_claims(claims: Mapping[str, Any], rules: JwtRules, now_ms: int) -> Login:
-    """Who the token is for, and until when. Raises LoginError."""
+    """The token's user, and the end of the token. Raises LoginError."""
     expires_ms = _time_ms(claims, "exp")
     issued_ms = _time_ms(claims, "iat")
     if now_ms >= expires_ms + rules.skew_ms:
@@ -100,14 +100,14 @@ def check_claims(claims: Mapping[str, Any], rules: JwtRules, now_ms: int) -> Log
 
 
 def _check_scopes(value: object, name: str) -> None:
-    """One text is one scope, spaces included. What is neither a text nor a list is no scope, as in Kafka."""
+    """A text is one scope, spaces included. Any other value that is no list is no scope, as in Kafka."""
     scopes = [_trim(scope) for scope in _texts(value, name)] if isinstance(value, str | list) else []
     if not all(scopes) or len(set(scopes)) != len(scopes):
         raise LoginError(f"the token's claim {name} has an empty text, or one twice")
 
 
 def _trim(text: str) -> str:
-    """As Java does: blanks and control characters at both ends."""
+    """Strips blanks and control characters at both ends, as Java does."""
     return text.strip(_JAVA_BLANKS)
 
 

@@ -22,12 +22,12 @@ _RULE = re.compile(
 )
 _PRINCIPAL = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 _NUMBERED = re.compile(r"\$(\d)")
-# Longer ones exist nowhere, and an expression of the operator is tried on them.
+# No real principal is longer, and an expression of the operator is tried on it.
 _MAX_NAME_LENGTH = 512
 
 
 class NoRuleError(Exception):
-    """No rule makes a user's name of the principal."""
+    """No rule maps the principal to a user."""
 
 
 class PrincipalToLocalRule(NamedTuple):

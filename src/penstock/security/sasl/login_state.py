@@ -1,13 +1,13 @@
-"""How far the login on a connection is. Decides; performs no I/O.
+"""The progress of the login on a connection. Decides; performs no I/O.
 
 Rules, as in Kafka's SaslServerAuthenticator:
 - Before the login only ApiVersions, SaslHandshake and SaslAuthenticate are served, and each only where it is due.
   ApiVersions is answered once with success. Anything else ends the connection, before its body is looked at.
 - SaslHandshake names the mechanism. After version 1 of it the tokens come in SaslAuthenticate; after version 0 they
   come bare, each as a frame.
-- A login may end (KIP-368): by `connections.max.reauth.ms`, and with what the client showed. After that any request but
-  SaslHandshake ends the connection. SaslHandshake on an open connection starts another login, at most once a second,
-  and only where the login ends at all. Mechanism and user must stay the same.
+- A login may end (KIP-368): by `connections.max.reauth.ms`, and with the client's ticket or token. After that any
+  request but SaslHandshake ends the connection. SaslHandshake on an open connection starts another login, at most once
+  a second, and only where the login ends at all. Mechanism and user must stay the same.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Phase(enum.Enum):
     OVER = enum.auto()  # refused: the connection ends with the answer
 
 
-# What is served in each phase, by API key. In the others requests are not judged by their keys.
+# The APIs that each phase serves, by key. In the other phases the key of a request plays no part.
 SERVED: dict[Phase, tuple[int, ...]] = {
     Phase.NEW: (VERSIONS_KEY, HANDSHAKE_KEY),
     Phase.GREETED: (HANDSHAKE_KEY,),
@@ -67,7 +67,7 @@ class LoginState:
         self.ends_at_ms: int | None = None  # by the monotonic clock
         self.restarted_at_ms: int | None = None
         self.wrong_mechanism = False  # another one than that of the first login
-        self.reason = ""  # why it was refused, for the log
+        self.reason = ""  # of the refusal, for the log
 
     @property
     def is_again(self) -> bool:
@@ -105,7 +105,7 @@ class LoginState:
 
 
 def session_lifetime_ms(login: Login, max_reauth_ms: int, now_ms: int) -> int | None:
-    """How long the login lasts: what is left of what the client showed, and no longer than the setting. None: for ever.
+    """How long the login lasts: as long as the client's ticket or token, at most `max_reauth_ms`. None: for ever.
 
     `now_ms` is of the wall clock. A negative rest is 0, with which the next request already ends the connection.
     """

@@ -1,7 +1,7 @@
-"""OAUTHBEARER (RFC 7628): the client shows a token that somebody else has signed.
+"""OAUTHBEARER (RFC 7628): the client shows a token that an issuer has signed.
 
-The client's one message is `n,[a=id],^Aauth=Bearer TOKEN^A[name=value^A...]^A`, with ^A for the byte 1. A token that is
-refused is answered with a small JSON document; the client says ^A to that, and only then the login fails.
+The client's one message is `n,[a=id],^Aauth=Bearer TOKEN^A[name=value^A...]^A`, with ^A for the byte 1. The broker
+answers a refused token with a small JSON document; the client replies with ^A, and only then the login fails.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SCHEME = "bearer "
 
 
 class TokenJudge(Protocol):
-    """Decides about a token. `judge` returns who the token is for, or raises LoginError. Where keys have to be read
-    before, `needs_keys` says so, and `read_keys` is called in a thread.
+    """Decides about a token. `judge` returns the login, or raises LoginError. Where `needs_keys` is true, the caller
+    runs `read_keys` in a thread first.
     """
 
     def needs_keys(self, token: str, now_ms: int) -> bool: ...
@@ -40,12 +40,12 @@ class OAuthBearerServer:
 
 class OAuthBearerServerExchange:
     __slots__ = ("_judge", "_now_ms", "_refusal", "login")
-    claimed = ""  # what an unproved token says is not read
+    claimed = ""  # the name in an unproved token is not read
 
     def __init__(self, judge: TokenJudge, now_ms: int) -> None:
         self._judge = judge
         self._now_ms = now_ms
-        self._refusal: str | None = None  # not the error, which would hold the token until the client answers
+        self._refusal: str | None = None  # the text alone: the error would hold the token until the client answers
         self.login: Login | None = None
 
     def respond(self, token: bytes) -> Step:
@@ -125,7 +125,7 @@ class _OAuthBearerClientExchange:
         return lambda: f"n,,{_MARK}auth=Bearer {self._fetch()}{_MARK}{_MARK}".encode()
 
     def respond(self, token: bytes) -> Step | None:
-        if token:  # the broker says what it does not like; the login fails with the answer to this
+        if token:  # the broker's reason for the refusal; the login fails with the answer to this
             return _MARK.encode()
         self.is_complete = True
         return None

@@ -1,4 +1,4 @@
-"""From a password to what is sent of it when a user is administered: the salted password, never the password."""
+"""Salts a password for the requests that administer users, which never carry the password itself."""
 
 from __future__ import annotations
 

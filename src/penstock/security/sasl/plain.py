@@ -15,12 +15,12 @@ from penstock.security.sasl.exchange import PLAIN, ClientExchange, Login, LoginE
 
 _SEPARATOR = "\0"
 _PARTS = 3
-# Compared with where there is no such user. The user is refused whatever the comparison says.
+# Stands in for the digest of an unknown user, who is refused whatever the comparison gives.
 _NOBODY = bytes(hashlib.sha256().digest_size)
 
 
 class PlainServer:
-    """The accounts are digests of passwords by user name: a password stands in the configuration alone."""
+    """The accounts are digests of passwords by user name: only the configuration has the passwords."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._digests = {user: _digest(password) for user, password in passwords.items()}

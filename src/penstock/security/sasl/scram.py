@@ -1,4 +1,4 @@
-"""SCRAM (RFC 5802): what both sides compute, and the texts between them.
+"""SCRAM (RFC 5802): the computations of both sides, and the texts between them.
 
 A stored credential is Kafka's: `salt=..,stored_key=..,server_key=..,iterations=..` with base64 values, under the
 mechanism's name in the settings of a user. Neither the password nor what the client sends can be computed from it.
@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from penstock.security.sasl.exchange import SCRAM_SHA_256, SCRAM_SHA_512, LoginError
 
-# Kafka's bounds of what may be stored.
+# Kafka's bounds of stored iterations.
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16_384
-# What our client computes for a broker, 0.1 s: a number that a broker names must not keep a client busy for an hour
+# The bound for our client, 0.1 s of work: a number that a broker names must not keep a client busy for an hour
 # (CVE-2026-10143). No Kafka stores more than 16,384, other brokers may.
 MAX_CLIENT_ITERATIONS = 100_000
-# Longer ones come from nobody. Kafka's tools make salts of 26 bytes and nonces of 24 characters.
+# No known tool makes longer ones: Kafka's make salts of 26 bytes and nonces of 24 characters.
 _MAX_FIELD = 1024
 # A message is a name, a nonce and a proof, some 200 bytes. The broker keeps the first one until the client's proof, for
-# clients that nobody knows: 10,000 of them hold 20 MB at most.
+# unknown clients too: 10,000 of them hold 20 MB at most.
 _MAX_MESSAGE = 2048
 
 
@@ -98,12 +98,12 @@ class ClientFirst(NamedTuple):
     user: str
     nonce: str
     extensions: Mapping[str, str]
-    bare: str  # what is signed
+    bare: str  # the part that is signed
 
 
 def parse_client_first(token: bytes) -> ClientFirst:
-    """`n,[a=id],n=user,r=nonce[,name=value...]`. Channel binding is not offered, so `n` is the only flag that Kafka
-    takes; `y` and `p` are refused.
+    """`n,[a=id],n=user,r=nonce[,name=value...]`. The broker offers no channel binding, so `n` is the only flag that
+    Kafka takes; `y` and `p` are refused.
     """
     text = _text(token)
     flag, _, rest = text.partition(",")
@@ -142,7 +142,7 @@ class ClientFinal(NamedTuple):
     channel_binding: bytes
     nonce: str
     proof: bytes
-    without_proof: str  # what is signed
+    without_proof: str  # the part that is signed
 
 
 def parse_client_final(token: bytes) -> ClientFinal:

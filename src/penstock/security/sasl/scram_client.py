@@ -1,8 +1,8 @@
 """The client's side of SCRAM.
 
-The salted password of the last login is kept: a broker names the same salt each time, and to compute the password anew
-takes milliseconds. The number of iterations is bounded on both sides, because the broker names it before anybody knows
-who the broker is.
+The salted password of the last login is kept: a broker names the same salt each time, and computing the salted password
+takes milliseconds. Both sides bound the number of iterations, because the client reads it before the broker has proved
+anything.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class ScramClientExchange:
         self._salted_password = salted_password
         self._nonce = nonce
         self._first_bare = f"n={scram.encode_name(user)},r={nonce}{extension}"
-        self._expected = b""  # what the broker signs, if it knows the password
+        self._expected = b""  # the signature of a broker that knows the password
         self.is_complete = False
 
     def begin(self) -> Step:

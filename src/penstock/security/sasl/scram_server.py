@@ -2,9 +2,9 @@
 
 Rules:
 - Where there is no such user, the exchange goes on with a made-up salt and fails at its end: same messages, same work.
-  The made-up salt of a name is always the same, so that asking twice tells nothing.
+  The made-up salt of a name is always the same, so that a second login reveals nothing.
 - The client's nonce comes back whole and unchanged (CVE-2024-56128).
-- `tokenauth=true`: the user is the id of a delegation token, the password its HMAC, and who logs in is its owner.
+- `tokenauth=true`: the user is the id of a delegation token, the password its HMAC, and the login is its owner's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.security.sasl.scram import ClientFirst, ScramCredential, ScramHash
 
 _TOKEN_EXTENSION = "tokenauth"  # noqa: S105  # a word of the protocol
 _NONCE_BYTES = 18
-# What Kafka's tools make: 130 random bits in base 36.
+# The length of salts of Kafka's tools: 130 random bits in base 36.
 SALT_LENGTH = 26
 _DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -43,7 +43,7 @@ class ScramServer:
     def __init__(
         self, hashing: ScramHash, users: ScramUsers, random_bytes: Callable[[int], bytes], salt_secret: bytes
     ) -> None:
-        """`salt_secret` makes up the salts of users that do not exist."""
+        """`salt_secret` is the seed of made-up salts for unknown users."""
         self.hashing = hashing
         self.users = users
         self.random_bytes = random_bytes
@@ -58,7 +58,7 @@ class ScramServer:
 
 
 def make_salt(randomness: bytes) -> bytes:
-    """As Kafka's tools make them: digits and letters."""
+    """Digits and letters, like the salts of Kafka's tools."""
     number = int.from_bytes(randomness, "big")
     salt = bytearray()
     for _ in range(SALT_LENGTH):
@@ -78,13 +78,13 @@ class ScramServerExchange:
         self._first: ClientFirst | None = None
         self._server_first: scram.ServerFirst | None = None
         self._credential: ScramCredential | None = None
-        self._login: Login | None = None  # who it will be, if the proof is right
+        self._login: Login | None = None  # the login, if the proof is right
         self._is_known = False
         self.login: Login | None = None
 
     @property
     def claimed(self) -> str:
-        """With a delegation token its id, which is no secret."""
+        """The user name; with a delegation token the token's id, which is no secret."""
         return "" if self._first is None else self._first.user
 
     def respond(self, token: bytes) -> Step:
@@ -107,7 +107,7 @@ class ScramServerExchange:
 
     def _challenge(self, first: ClientFirst, credential: ScramCredential | None) -> bytes:
         self._is_known = credential is not None
-        made_up = self._server.fake(first.user)  # also where it is not needed: the time would tell
+        made_up = self._server.fake(first.user)  # also for a known user: the time would tell them apart
         self._credential = credential or made_up
         own_nonce = self._server.random_bytes(_NONCE_BYTES).hex()
         self._server_first = scram.ServerFirst(

@@ -1,7 +1,7 @@
 """Cipher suites: IANA's names, which Kafka's `ssl.cipher.suites` has, as OpenSSL's.
 
-Only suites with forward secrecy and authenticated encryption are here. Whoever names another one, out of habit or from
-an old file, is told so instead of being served a weak connection.
+Only suites with forward secrecy and authenticated encryption are here. An operator who names another one, out of habit
+or from an old file, gets an error instead of a weak connection.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ TLS_1_2 = {
 
 
 class Suites(NamedTuple):
-    openssl: str  # for SSLContext.set_ciphers; empty where TLS 1.2 is not to be spoken
+    openssl: str  # for SSLContext.set_ciphers; empty where TLS 1.2 is not spoken
     has_tls_1_3: bool
 
 
 def choose_suites(names: Sequence[str]) -> Suites:
-    """All of them where none is named. Raises ConfigError for a suite that is unknown or weak."""
+    """All suites where `names` is empty. Raises ConfigError for a suite that is unknown or weak."""
     if not names:
         return Suites(":".join(TLS_1_2.values()), has_tls_1_3=True)
     unknown = [name for name in names if name not in TLS_1_2 and name not in TLS_1_3]

@@ -1,10 +1,10 @@
 """From settings to OpenSSL's contexts, for the listening side and for the connecting side.
 
 Rules:
-- TLS 1.2 and 1.3 alone, suites with forward secrecy alone, no compression, no renegotiation.
+- Only TLS 1.2 and 1.3, only suites with forward secrecy, no compression, no renegotiation.
 - A context never changes: new settings or files make a new one (loading into a live one would only add authorities).
-- Sessions are not resumed by TLS 1.3. A resumed session would skip the look at the revocation list, and tickets cost
-  each of the connections, which live for hours, more than the handshakes that they would save.
+- Sessions are not resumed by TLS 1.3. A resumed session would skip the check against the revocation list, and tickets
+  cost each connection, which lives for hours, more than the handshakes that they would save.
 - Private keys stay in memory: OpenSSL's loader wants a file, and gets one that has no place on a disk.
 """
 
@@ -32,7 +32,7 @@ _RULES = "ssl.principal.mapping.rules"
 
 
 class ServerTls(NamedTuple):
-    """What one listener needs for its handshakes."""
+    """The inputs of one listener's handshakes."""
 
     context: ssl.SSLContext
     rules: tuple[PrincipalMappingRule, ...]
@@ -85,8 +85,8 @@ def load_client(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def check_own_trust(settings: TlsSettings, server: ServerTls) -> None:
-    """Raises ConfigError where brokers with these settings would refuse each other: they trust their own certificate
-    on both sides, and find that out at the start instead of at the first replication.
+    """Raises ConfigError where brokers with these settings would refuse each other. They have the same
+    certificate on both sides; a handshake in memory shows the fault at the start instead of at the first replication.
     """
     client = load_client(replace(settings, checks_host_name=False))
     try:
@@ -138,7 +138,7 @@ def _load_key(context: ssl.SSLContext, store: CertificateStore, material: KeyMat
     pem = "\n".join((material.key, *material.certificates))
     try:
         with _file_of(pem.encode()) as path:
-            # Without a password OpenSSL would ask for it at the terminal.
+            # Without a password OpenSSL would prompt for one at the terminal.
             context.load_cert_chain(path, password=material.password or "")
     except (ssl.SSLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or "unreadable"
@@ -148,11 +148,11 @@ def _load_key(context: ssl.SSLContext, store: CertificateStore, material: KeyMat
             text = "the private key cannot be read: ssl.key.password is wrong or missing"
         else:
             text = f"the private key and its certificates cannot be used ({reason})"
-        raise ConfigError(f"{key}: {text}", key=key) from None  # the cause could carry what was read
+        raise ConfigError(f"{key}: {text}", key=key) from None  # the cause could carry parts of the key
 
 
 def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> frozenset[CertificateId]:
-    """Returns what the revocation lists name."""
+    """Returns the certificates that the revocation lists name."""
     store = settings.truststore
     key = "ssl.truststore.certificates" if store.certificates else "ssl.truststore.location"
     try:

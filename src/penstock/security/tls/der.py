@@ -1,8 +1,8 @@
-"""What the broker needs of a certificate, read from its DER: names, validity, alternative names.
+"""Reads what the broker needs of a certificate from its DER: names, validity, alternative names.
 
-OpenSSL has parsed, and for a client's certificate verified, every certificate that comes here, so the reader only has
-to be safe, not complete: anything unexpected is a `DerError`. `cryptography` could do it too, but takes 20 MB and 60 ms
-to import, which a broker with PEM files does without.
+OpenSSL has parsed every certificate that comes here, and verified a client's, so the reader only has to be safe, not
+complete: anything unexpected is a `DerError`. `cryptography` could read it too, but its import takes 20 MB and 60 ms,
+which a broker with PEM files saves.
 """
 
 from __future__ import annotations

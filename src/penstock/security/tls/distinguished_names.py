@@ -1,7 +1,7 @@
-"""The name in a certificate as Java writes it (`X500Principal.getName()`, RFC 2253), because ACLs are made for that.
+"""The name in a certificate as Java writes it (`X500Principal.getName()`, RFC 2253), because ACLs use that form.
 
 The most specific part comes first. Types other than the nine below come by number, with the DER of their value in
-hexadecimal. Java escapes `#` and `=` anywhere in a value, where the RFC asks for `#` in front alone.
+hexadecimal. Java escapes `#` and `=` anywhere in a value, where the RFC escapes only a `#` in front.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# Tags of the kinds of text: UTF8, Printable, T61, IA5, General, BMP. Java takes all of them for UTF-8 and replaces what
-# is none, so that two names may become one: here such a name is refused, and BMP is read as what it is.
+# Tags of the kinds of text: UTF8, Printable, T61, IA5, General, BMP. Java decodes all of them as UTF-8 and replaces
+# wrong bytes, so that two names may become one. Here such a name is refused, and BMP is decoded as BMP.
 _ENCODINGS = {0x0C: "utf-8", 0x13: "utf-8", 0x14: "utf-8", 0x16: "utf-8", 0x1B: "utf-8", 0x1E: "utf-16-be"}
 _ESCAPED = frozenset(',=+<>#;"\\')
 _BLANK = " \r"

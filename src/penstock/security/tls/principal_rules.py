@@ -5,8 +5,8 @@ r"""`ssl.principal.mapping.rules`: from the name in a certificate to a user, as 
 A pattern must match the whole name, the first rule that matches wins, and `DEFAULT` takes the name as it is. Kafka
 replaces every place where the pattern matches, and `$n` beyond the groups of the pattern stays as it is written.
 
-A pattern is the operator's, but the name is the client's, and Python's matcher backtracks. So a repetition or a choice
-inside a repetition, with which forty characters can take years, is refused, and so are very long names.
+The operator writes the pattern, but the client chooses the name, and Python's matcher backtracks. So a repetition or a
+choice inside a repetition, with which forty characters can take years, is refused, and so are very long names.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_NAME_LENGTH = 1_000
 
 
 class BadRuleError(ValueError):
-    """The message says which rule, and what is wrong with it."""
+    """The message names the rule and its fault."""
 
 
 class PrincipalMappingRule(NamedTuple):
@@ -93,7 +93,7 @@ def _parse_rule(text: str, position: int) -> tuple[PrincipalMappingRule, int]:
 
 
 def map_name(rules: Sequence[PrincipalMappingRule], name: str) -> str | None:
-    """The user that the rules make of a name; None where no rule matches."""
+    """The user that the rules make of the name; None where no rule matches."""
     if len(name) > _MAX_NAME_LENGTH:
         return None
     for rule in rules:

@@ -1,7 +1,7 @@
 """Whether a certificate may take the place of another one while the broker runs: Kafka's rules.
 
 The distinguished name must stay, and no alternative name may go, unless the settings allow it: clients check the names,
-and ACLs of other brokers may be made for them.
+and the ACLs of other brokers may name them.
 """
 
 from __future__ import annotations

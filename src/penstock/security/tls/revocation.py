@@ -1,7 +1,7 @@
-"""Which certificates a revocation list names, for connections that are open already.
+"""Looks up certificates in revocation lists, for connections that are open already.
 
-OpenSSL looks at the list during a handshake, and checks there who signed it. A connection that was made before its
-certificate was revoked is looked up here, by issuer and serial number.
+OpenSSL checks the list, and its signature, during a handshake. This module looks up a connection that was made before
+its certificate was revoked, by issuer and serial number.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_ENTRIES = 1_000_000
 
 
 def read_revoked(pem: bytes) -> frozenset[CertificateId]:
-    """Of all lists in the file. Raises DerError."""
+    """The certificates that all lists in the file revoke. Raises DerError."""
     revoked: set[CertificateId] = set()
     for block in _BLOCK.findall(pem):
         try:
@@ -34,7 +34,7 @@ def read_revoked(pem: bytes) -> frozenset[CertificateId]:
 def _read_list(der: bytes) -> set[CertificateId]:
     signed = _first(der)
     fields = list(read_elements(content(_first(content(signed, SEQUENCE)), SEQUENCE)))
-    if fields and fields[0].tag == INTEGER:  # the version, which the first one leaves out
+    if fields and fields[0].tag == INTEGER:  # the version, which lists of version 1 leave out
         del fields[0]
     if len(fields) < 3:
         raise DerError("a revocation list lacks fields")

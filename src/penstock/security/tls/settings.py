@@ -15,7 +15,7 @@ CRL_LOCATION = "penstock.ssl.crl.location"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateStore:
-    """A file, or PEM in the settings themselves. What is secret does not show in logs: see `repr`."""
+    """A file, or PEM in the settings themselves. `repr` hides the secrets from logs."""
 
     kind: str  # keystore or truststore
     location: str | None = None
@@ -81,5 +81,5 @@ class TlsSettings:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read from disk, and may change there."""
+        """The files on disk, which may change."""
         return tuple(filter(None, (self.keystore.location, self.truststore.location, self.crl_location)))

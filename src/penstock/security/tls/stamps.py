@@ -1,4 +1,4 @@
-"""Whether files have changed, those of TLS settings above all. For a thread: a disk may take its time."""
+"""Whether files have changed, those of TLS settings above all. For a thread: a disk may be slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_stamps(settings: TlsSettings) -> Stamps:
 
 
 def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
-    """What tells that a file has changed; None for a file that is not there. Reads the disk."""
+    """Time, size and inode of a file, which show a change; None if no file is there. Reads the disk."""
     try:
         found = os.stat(path)
     except OSError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # 20 MB; PEM does without
 # Java's own two formats begin with these.
 _JKS_MAGICS = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 _DER_SEQUENCE = b"\x30"
-# A store of thousands of certificates; what is larger is another file.
+# A store of thousands of certificates; a larger file is no store.
 _MAX_STORE_BYTES = 4 * 1024 * 1024
 _BLOCK = re.compile(r"-----BEGIN (?P<label>[A-Z0-9 ]+)-----.*?-----END (?P=label)-----", re.DOTALL)
 _CONVERT = (
@@ -35,7 +35,7 @@ class KeyMaterial(NamedTuple):
     certificates: tuple[str, ...]
     password: str | None
 
-    def __repr__(self) -> str:  # never the key
+    def __repr__(self) -> str:  # without the key
         return f"KeyMaterial({len(self.certificates)} certificates)"
 
     @property
@@ -55,7 +55,7 @@ def load_key_material(store: CertificateStore) -> KeyMaterial:
 
 
 def load_trusted(store: CertificateStore) -> tuple[str, ...]:
-    """The certificates of a trust store that is given, as PEM. Raises ConfigError."""
+    """The certificates of a given trust store, as PEM. Raises ConfigError."""
     if store.certificates:
         key, certificates = f"ssl.{store.kind}.certificates", _blocks(store.certificates, "CERTIFICATE")
     else:
@@ -107,7 +107,9 @@ def _blocks(text: str, label: str) -> tuple[str, ...]:
 
 
 def _is_pem(store: CertificateStore, data: bytes) -> bool:
-    """Whether a file is PEM, and not PKCS12. Raises ConfigError for what is neither, or not what its type says."""
+    """Whether a file is PEM, and not PKCS12. Raises ConfigError for a file that is neither, or not of its stated
+    type.
+    """
     key = f"ssl.{store.kind}.location"
     if data.startswith(_JKS_MAGICS):
         name = str(store.location)

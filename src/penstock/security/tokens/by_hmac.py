@@ -1,9 +1,9 @@
-"""Which token an HMAC belongs to. A client that renews or ends a token names its HMAC alone, which is stored nowhere.
+"""Finds the token of an HMAC. A client that renews or ends a token sends only its HMAC, which is stored nowhere.
 
 Rules:
-- The HMAC of a token is computed once, at the first question after the token has come.
-- An HMAC is searched for by a digest of it, and then compared: the time that a search takes tells nothing of an HMAC.
-- Tokens that are gone are forgotten at the next question.
+- The HMAC of a token is computed once, at the first search after the token has come.
+- An HMAC is searched for by its digest, and then compared: the time of a search reveals nothing of an HMAC.
+- Tokens that are gone are forgotten at the next search.
 """
 
 from __future__ import annotations

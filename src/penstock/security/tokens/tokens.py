@@ -1,7 +1,7 @@
-"""A delegation token: a name and a secret that let somebody else log in as its owner for a while.
+"""A delegation token: a name and a secret with which another client logs in as the token's owner for a while.
 
-The secret is an HMAC of the token's id, made with the brokers' own secret, so it is stored nowhere. Who knows id and
-HMAC logs in by SCRAM with `tokenauth=true`.
+The secret is an HMAC of the token's id, made with the brokers' own secret, so it is stored nowhere. A client that knows
+id and HMAC logs in by SCRAM with `tokenauth=true`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def token_hmac(secret: bytes, token_id: str) -> bytes:
 
 
 def token_password(token_hmac: bytes) -> str:
-    """What a client gives as its password."""
+    """The password that a client sends."""
     return base64.b64encode(token_hmac).decode()
 
 
@@ -52,7 +52,7 @@ def encode_token(token: DelegationToken) -> Mapping[str, str]:
 
 
 def owner_of(settings: Mapping[str, str]) -> str:
-    """Of an encoded token, as are the next: many are looked at, and to decode one takes 3 us."""
+    """This and the next functions read an encoded token: many are looked at, and to decode one takes 3 us."""
     return settings["owner"]
 
 

@@ -1,8 +1,8 @@
-"""From JSON to Avro's binary encoding, in one pass, with the path of what does not fit.
+"""From JSON to Avro's binary encoding, in one pass; an error has the path of the value that does not fit.
 
 Values are in Avro's JSON encoding: bytes and fixed are text with one character for each byte, and a value of a union is
-null or an object with the name of its branch, `{"string": "x"}`. Logical types are what they are made of. A field that
-is missing gets its default; a field that the record does not have is an error.
+null or an object with the name of its branch, `{"string": "x"}`. A logical type has the values of the type below. A
+missing field gets its default; a field that the record does not have is an error.
 
 A lenient writer also takes values of unions without the name of their branch. It looks at the value from outside, takes
 the first branch that can be meant, and does not come back to that: trying out all branches of unions in unions would
@@ -34,7 +34,9 @@ from penstock.serdes.errors import PayloadError, TooLargeError
 
 
 class Output(bytearray):
-    """What was written so far. Defaults alone make a payload larger than its JSON, so that they look at the bound."""
+    """The bytes written so far. Defaults alone make a payload larger than its JSON, so their writer checks the
+    bound.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__()
@@ -46,7 +48,7 @@ Write = Callable[[Any, Output], None]
 
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
-# As Jackson writes what JSON has no numbers for.
+# Jackson's texts for the numbers that JSON lacks.
 _NO_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _EXCERPT = 40
 # Larger defaults are encoded again each time: few characters of schema can mean any number of bytes, for each field.
@@ -151,15 +153,15 @@ _PRIMITIVES: dict[str, Write] = {
 
 
 class Writers:
-    """Makes the functions that write. Each type gets one, also where types are recursive."""
+    """Makes the functions that write, one for each type, also where types are recursive."""
 
     def __init__(self, *, is_lenient: bool) -> None:
         self._is_lenient = is_lenient
         self._made: dict[int, Write] = {}
-        # Types are found by identity, so they must not go away.
+        # Types are found by identity, so they must stay alive.
         self._types: list[AvroType] = []
         self._of_defaults: Writers | None = self if is_lenient else None
-        self._lock = threading.Lock()  # several threads may come to a default first
+        self._lock = threading.Lock()  # several threads may be the first to need a default
 
     def default_writer(self, kind: AvroType) -> Write:
         """Defaults of unions are written without the name of the branch. All fields share the functions: defaults that
@@ -180,7 +182,7 @@ class Writers:
             return made
         self._types.append(kind)
 
-        # What the type refers to itself by, until its own function is there.
+        # Stands for the type's function inside the type itself, until the function is there.
         def write_later(value: Any, out: Output) -> None:
             self._made[id(kind)](value, out)
 
@@ -331,7 +333,7 @@ def _default_writer(field: Field, writers: Writers) -> Callable[[Output], None] 
     def write(out: Output) -> None:
         if kept:
             out += kept[0]
-        else:  # not before it is needed: the types around are not complete before
+        else:  # only when it is needed: the types around it are incomplete before
             begin = len(out)
             writers.default_writer(field.type)(default, out)
             if len(out) - begin <= _MOST_KEPT:

@@ -1,7 +1,7 @@
-"""From Avro's binary encoding to JSON. See `from_json` for what the values look like.
+"""From Avro's binary encoding to JSON. `from_json` describes the form of the values.
 
-Bytes come from strangers: lengths are checked against what is there, items that take no bytes are counted, and what
-nests too deep is refused.
+Bytes come from strangers: the reader checks lengths against the bytes that are there, counts items that take no bytes,
+and refuses values that nest too deep.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from penstock.schemas.avro.model import Array, AvroType, Enum, Fixed, Map, Primitive, Record, Union, union_key
 from penstock.serdes.errors import PayloadError
 
-# Of all values of a payload that take no bytes: a list of nulls says how long it is, and nothing more.
+# Of all values of a payload that take no bytes: a list of nulls has nothing but its length.
 _MOST_EMPTY = 100_000
 _FLOAT = struct.Struct("<f")
 _DOUBLE = struct.Struct("<d")
 
 
 class Cursor:
-    """The payload, and how far it was read."""
+    """The payload, and the position of the reader."""
 
     __slots__ = ("data", "empty_left", "position")
 
@@ -122,11 +122,11 @@ _PRIMITIVES: dict[str, Read] = {
 
 
 class Readers:
-    """Makes the functions that read. Each type gets one, also where types are recursive."""
+    """Makes the functions that read, one for each type, also where types are recursive."""
 
     def __init__(self) -> None:
         self._made: dict[int, Read] = {}
-        # Types are found by identity, so they must not go away.
+        # Types are found by identity, so they must stay alive.
         self._types: list[AvroType] = []
 
     def reader(self, kind: AvroType) -> Read:
@@ -177,7 +177,7 @@ def _record(fields: list[tuple[str, Read]]) -> Read:
 
 def _block_size(cursor: Cursor) -> int:
     count = cursor.long()
-    if count < 0:  # the size in bytes follows, for those who skip
+    if count < 0:  # the size in bytes follows, for readers that skip
         count = -count
         cursor.long()
     return count

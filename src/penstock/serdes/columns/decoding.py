@@ -3,9 +3,9 @@
     decoders = {7: AvroColumns(old, reader=new), 9: AvroColumns(new)}
     columns = decode_batch(values, decoders, decoders[9].type)
 
-Rows are grouped by schema, each group is decoded as a whole, and the order is restored. A row that is null, has no
-frame, names a schema that is not known or does not decode has null in `values` and the reason in `errors`; what it
-holds does not touch the other rows.
+Rows are grouped by schema, each group is decoded as a whole, and the order is restored. A row has null in `values` and
+the reason in `errors` if it is null, has no frame, names an unknown schema or does not decode. It does not touch the
+other rows.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.serdes.columns.payloads import Framed, Numbers, Payloads, SchemaKe
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """As many values as there were payloads. Rows that have an error are null."""
+    """As many values as there were payloads. Rows with an error are null."""
 
     values: pa.Array
     errors: dict[int, str] = field(default_factory=dict)
 
 
 class ColumnDecoder(Protocol):
-    """Of one writer's schema. It does not change, and never raises because of what payloads hold."""
+    """The decoder of one writer's schema. It does not change, and no payload makes it raise."""
 
     @property
     def type(self) -> pa.DataType: ...
@@ -67,8 +67,9 @@ def decode_batch(
 
 
 def decode_framed(framed: Framed, find: Callable[[SchemaKey], ColumnDecoder | str], target: pa.DataType) -> Columns:
-    """`find` gives the decoder of a schema, which gives the type `target`, or says why there is none. It is asked for
-    the schemas of most rows first."""
+    """`find` returns the decoder of a schema, which gives the type `target`, or the reason why there is none. It is
+    called first for the schemas of most rows.
+    """
     count = len(framed.payloads)
     errors = dict(framed.errors)
     parts: list[pa.Array] = []
@@ -94,7 +95,7 @@ def _restored(parts: list[pa.Array], rows: list[Numbers], count: int, target: pa
 
 
 def schema_names(groups: Mapping[SchemaKey, Numbers], count: int) -> pa.Array:
-    """For each row the name of the schema that it has."""
+    """For each row the name of its schema."""
     if len(groups) == 1:
         ((key, which),) = groups.items()
         if len(which) == count:

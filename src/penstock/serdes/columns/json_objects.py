@@ -1,8 +1,8 @@
-"""Payloads that are JSON objects to a struct: all rows the quick way, and those that do not fit it one by one.
+"""From payloads that are JSON objects to a struct: all rows the quick way, and those that do not fit it one by one.
 
-The quick way lets msgspec make the few values that are wanted, of the types that they should have. What it refuses (1.0
-for a whole number, a value of another type, text that is no JSON) is looked at again by `take`, which knows what it is
-worth or what to say.
+The quick way lets msgspec make only the wanted values, of the types that they should have. `take` looks again at a
+value that msgspec refuses (1.0 for a whole number, a value of another type, text that is no JSON): it converts the
+value or knows the reason of the error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from penstock.serdes.columns.decoding import DecodedRows
 from penstock.serdes.columns.payloads import Payloads
 from penstock.serdes.errors import PayloadError
 
-# What a column makes of a value that is not null. Raises PayloadError.
+# Converts a value that is not null for a column. Raises PayloadError.
 Take = Callable[[Any], Any]
 
 
@@ -28,12 +28,12 @@ class ObjectColumn:
     name: str
     type: pa.DataType
     take: Take
-    # Whether `take` makes something of any value, so that its type says nothing of the values that it takes.
+    # Whether `take` converts any value, so that its type does not limit the values that it takes.
     is_any: bool = False
 
     @property
     def is_plain(self) -> bool:
-        """Whether msgspec gives just what `take` does, or refuses."""
+        """Whether msgspec either gives the same as `take`, or refuses."""
         return self.type in _QUICK and not self.is_any
 
 
@@ -63,8 +63,9 @@ class ObjectRows:
         self._is_null_a_row = is_null_a_row
 
     def _decoder(self) -> Callable[[bytes], Any] | None:
-        """Of an object with the values that are wanted, in their order. None where msgspec cannot look for a name: one
-        with a quote, a backslash or a control character."""
+        """A type of objects with the wanted values, in their order. None where msgspec cannot look for a name: one with
+        a quote, a backslash or a control character.
+        """
         names = [f"f{number}" for number in range(len(self._columns))]
         kinds = [_QUICK[each.type] | None if each.is_plain else Any for each in self._columns]
         try:
@@ -151,7 +152,7 @@ class ObjectRows:
         return pa.StructArray.from_arrays(arrays, fields=self._fields, mask=pa.array(is_null))
 
     def _singly(self, payloads: Payloads, errors: dict[int, str]) -> DecodedRows:
-        """A value is one that Arrow cannot hold."""
+        """Some value is one that Arrow cannot hold."""
         found = [pa.array([], self.type)]
         for number, payload in enumerate(payloads.pieces()):
             row = None if number in errors else self._row(number, payload, errors)

@@ -1,4 +1,4 @@
-"""Payloads of JSON to the columns of their schema.
+"""From payloads of JSON to the columns of their schema.
 
 | JSON schema | Arrow |
 |---|---|
@@ -9,8 +9,8 @@
 | null and one of the above, as a list of types or of branches | the same |
 | anything else, and what contains itself | string: the JSON text of the value |
 
-All of it is nullable: a property that is missing is null. Values are not checked by the schema, as by other readers of
-such payloads; one that does not fit its column is an error of its row.
+All of it is nullable: a missing property is null. Values are not checked by the schema, as other readers of such
+payloads do not check them; a value that does not fit its column is an error of its row.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from penstock.serdes.errors import PayloadError, UnusableSchemaError
 
 _MOST_COLUMNS = 10_000
 _MOST_DEPTH = 64
-# Their meaning is more than one column has.
+# Keywords that mean more than one column can hold.
 _ENTANGLED = ("allOf", "if", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "prefixItems")
 
 
 class _Made(NamedTuple):
     type: pa.DataType
     take: Take
-    # Those of an object with properties.
+    # The fields of an object with properties.
     columns: list[ObjectColumn] | None = None
-    # The JSON text of whatever comes.
+    # The JSON text of any value.
     is_text: bool = False
 
 
@@ -177,9 +177,9 @@ class _Maker:
 
 
 class JsonColumns:
-    """Of one writer's schema, with the columns of a reader's schema if there is one.
+    """The decoder of one writer's schema, with the columns of a reader's schema if there is one.
 
-    `fields`: the outermost properties that are wanted, None for all. Values of the others are not looked at.
+    `fields`: the outermost properties that are wanted, None for all. Values of the others are skipped.
     """
 
     def __init__(

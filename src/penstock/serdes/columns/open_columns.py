@@ -1,4 +1,4 @@
-"""The decoder of a schema's payloads, whichever format the schema has."""
+"""Finds the decoder of a schema's payloads, whichever format the schema has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def open_columns(
     fields: frozenset[str] | None = None,
     message: str | None = None,
 ) -> ColumnDecoder:
-    """Of the reader's columns; `message` is one of a Protobuf file. Raises UnusableSchemaError, ChoiceError."""
+    """The decoder to the reader's columns; `message` is one of a Protobuf file. Raises UnusableSchemaError,
+    ChoiceError.
+    """
     if reader is not None and reader.schema_type is not writer.schema_type:
         raise UnusableSchemaError(f"the schema is of {writer.schema_type}, and the reader's is of {reader.schema_type}")
     if isinstance(writer, AvroSchema):

@@ -1,7 +1,7 @@
-"""Where the payloads of a batch lie, and which schema each was written with.
+"""The places of a batch's payloads, and the schema that each was written with.
 
-Nothing is copied but the whole buffer, once: rows are places in it. The buffer ends in zeros, so a step that reads a
-few bytes too far reads zeros, and finds out afterwards.
+Only the whole buffer is copied, once: rows are places in it. The buffer ends in zeros, so a step that reads a few bytes
+too far reads zeros, and notices afterwards.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Numbers: TypeAlias = "npt.NDArray[Any]"
-# A schema is named by its id, or by its guid where headers have that.
+# The name of a schema: its id, or its guid where headers have that.
 SchemaKey: TypeAlias = "int | str"
 
-# More than any step reads without looking: a number of 10 bytes, or 16 bytes of a decimal.
+# More bytes than any step reads without a check: a number has 10 bytes, a decimal 16.
 ZEROS = 32
 _PREFIX = 5
 _GUID_HEADER = 17
@@ -32,7 +32,8 @@ class Payloads:
     data: Numbers
     starts: Numbers
     ends: Numbers
-    # What headers have behind the guid, for each row: the message indexes of Protobuf. None: they precede the payload.
+    # The bytes behind the guid in the header of each row: the message indexes of Protobuf. None: they precede the
+    # payload.
     before: pa.Array | None = None
 
     def __len__(self) -> int:
@@ -40,7 +41,7 @@ class Payloads:
 
     @property
     def zeros(self) -> int:
-        """Where the zeros behind the last payload begin."""
+        """The start of the zeros behind the last payload."""
         return len(self.data) - ZEROS
 
     def rows(self, which: Numbers) -> Payloads:
@@ -67,7 +68,7 @@ class Payloads:
 def cut(data: Numbers, starts: Numbers, ends: Numbers) -> pa.Array:
     """Pieces of a buffer, in the order of the buffer, as a BinaryArray.
 
-    What lies between two pieces is a piece too, so the offsets are an Arrow array as it stands, and Arrow copies every
+    The bytes between two pieces are a piece too, so the offsets are an Arrow array as it stands, and Arrow copies every
     second piece. An index for each byte, as numpy needs it, takes eight times the memory.
     """
     count = len(starts)
@@ -82,7 +83,7 @@ def cut(data: Numbers, starts: Numbers, ends: Numbers) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class Framed:
-    """The rows of a batch that name a schema, by schema, and why the others do not."""
+    """The rows of a batch that name a schema, by schema, and the errors of the others."""
 
     payloads: Payloads
     groups: dict[SchemaKey, Numbers]
@@ -113,7 +114,7 @@ def read_frames(values: pa.Array, headers: pa.Array | None = None) -> Framed:
 
 
 def places(values: pa.Array) -> tuple[Payloads, Numbers]:
-    """The rows of an array of bytes, without regard to frames, and which of them are null."""
+    """The rows of an array of bytes, without regard to frames, and the null ones among them."""
     if values.type != pa.binary():
         values = values.cast(pa.binary())
     count = len(values)
@@ -160,7 +161,7 @@ def _note(errors: dict[int, str], which: Numbers, text: Callable[[int], str]) ->
 def _read_headers(
     headers: pa.Array, has_header: Numbers, groups: dict[SchemaKey, Numbers], errors: dict[int, str]
 ) -> pa.Array:
-    """Groups by the few values that headers have. What follows the guid or the id is handed on for each row."""
+    """Groups by the few values that headers have. The bytes behind the guid or the id are kept for each row."""
     encoded = headers.cast(pa.binary()).dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     rests: list[bytes | None] = []

@@ -1,4 +1,4 @@
-"""What is common to grouped rows: which nodes count, aggregate and fold them, and what has to be said for it."""
+"""The common part of grouped rows: the nodes that count, aggregate and fold them, and the checks of these nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Grouping:
     """Rows by their key or by `group`, in windows or not."""
 
     draft: TopologyDraft
-    name: str  # of the node whose rows these are
+    name: str  # of the node that makes the rows
     group: Named = ()  # nothing: by the key as it is
     window: Window | None = None
     is_final: bool = False
@@ -72,7 +72,7 @@ class Grouping:
 def add_cogroup(
     draft: TopologyDraft, name: str | None, members: tuple[tuple[Grouping, Named], ...], window: Grouping
 ) -> str:
-    """One table of several streams; `window` says the windows of all."""
+    """One table of several streams; all have the windows of `window`."""
     check_sessions(window)
     seen: set[str] = set()
     columns = []
@@ -104,7 +104,7 @@ def add_table_aggregate(
 
 
 def add_checked(draft: TopologyDraft, node: Aggregate | Fold, store: str | None) -> str:
-    """With a name from its author, a table can be asked for."""
+    """If the author names the table, queries can read it as a store."""
     check_grace(draft.current(), node)
     name = draft.add(node)
     if store is not None:

@@ -137,8 +137,8 @@ def _check_topics(topology: Topology) -> None:
 
 
 def _check_own_topics(topology: Topology, read: set[str]) -> None:
-    """Internal topics are deleted by a reset, so nobody else's may have a name of theirs. Others' topics that only look
-    like them may be read: application `a` reads what `a-b` has written."""
+    """A reset deletes internal topics, so no foreign topic may have the name of one. The application may read foreign
+    topics that only look like them: application `a` reads what `a-b` has written."""
     application = topology.application
     hint = f"Topics like {repartition_topic(application, '*')} are made, purged and deleted by it."
     written = [(each.name, each.topic) for each in topology.nodes if isinstance(each, Sink)]

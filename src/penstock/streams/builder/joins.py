@@ -1,4 +1,4 @@
-"""Joins: which two can meet, and what has to be said for it."""
+"""Joins: the pairs that can be joined, and the checks of their options."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ AS_JSON = json()
 @dataclass(frozen=True, slots=True)
 class Rows:
     draft: TopologyDraft
-    name: str  # of the node whose rows these are
-    # The dataclass whose fields the columns are, where that is known: functions see rows as it.
+    name: str  # of the node that makes the rows
+    # The dataclass whose fields the columns are, where one is known: functions see rows as it.
     row_type: type | None = None
 
     def filter(self, condition: Expression, *, name: str | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""Streams and tables, and what they are when grouped.
+"""Streams and tables, and their grouped forms.
 
 Of a stream each row counts, of a table the last one of each key. They are in one module since each leads to the others:
 a stream is grouped, a group is counted, the counts are a table, whose changes are a stream.
@@ -145,7 +145,7 @@ class Stream(Rows):
         name: str | None = None,
     ) -> Stream:
         """With a stream by key, within a window; with a table by key, as it is when the row comes; with a global table
-        by key, or by what `on` says."""
+        by key, or by the expression `on`."""
         side = side_of(other)
         rows_of_one((self.draft, other.draft))
         operator = {"stream": "stream-join", "table": "stream-table-join"}.get(side, "global-join")
@@ -154,8 +154,8 @@ class Stream(Rows):
         return self._at(self.draft.add(node))
 
     def process(self, processor: type, columns: str | type | None = None, name: str | None = None) -> Stream:
-        """A class with state per key; see `penstock.streams.Processor`. `columns` is what comes out; without it, what
-        the class says."""
+        """A class with state per key; see `penstock.streams.Processor`. `columns` are those of its rows; without them,
+        the class has its own `columns`."""
         if not isinstance(processor, type):
             raise StreamsError(f"process() takes a class, not {processor!r}", "Give the class, not an object of it.")
         declared = getattr(processor, "columns", None) if columns is None else columns
@@ -165,7 +165,7 @@ class Stream(Rows):
         return self._at(self.draft.add(node), None if declared is None else type_of_columns(declared))
 
     def to_table(self, store: str | None = None, name: str | None = None) -> Table:
-        """The last row of each key; a row without a value deletes it. With `store`, it can be asked for."""
+        """The last row of each key; a row without a value deletes it. With `store`, queries can read the table."""
         node = Retyped(self.draft.name("to-table", name), (self.name,), Shape.TABLE)
         table = Table(self.draft, self.draft.add(node), self.row_type)
         return table if store is None else table.store(store)
@@ -191,8 +191,8 @@ class Table(Rows):
         window: JoinWindow | None = None,
         name: str | None = None,
     ) -> Table:
-        """With another table by key; or, with `on`, by what an expression over this table's row says is the other's
-        key. With a name, the result can be asked for."""
+        """With another table by key; or, with `on`, by an expression over this table's row that gives the other's key.
+        With a name, queries can read the result."""
         side = side_of(other)
         rows_of_one((self.draft, other.draft))
         operator = "table-join" if on is None else "foreign-key-join"
@@ -220,7 +220,7 @@ class Table(Rows):
         return Stream(self.draft, self.draft.add(node), self.row_type)
 
     def store(self, name: str) -> Self:
-        """Makes the table something that can be asked for. The same table."""
+        """Makes the table a store, which queries can read. Returns the same table."""
         self.draft.add_store(self.name, name)
         return self
 
@@ -266,7 +266,7 @@ class Cogrouped:
 
     draft: TopologyDraft
     members: tuple[tuple[Grouping, Named], ...]
-    window: Grouping  # whose windows are those of all
+    window: Grouping  # every member has its windows
 
     def cogroup(self, grouped: Grouped, /, **columns: Expression) -> Self:
         if not isinstance(grouped, Grouped):

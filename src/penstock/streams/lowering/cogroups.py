@@ -78,7 +78,7 @@ def _closing(tokens: list[str], opening: int) -> int:
         depth += {"(": 1, ")": -1}.get(tokens[at], 0)
         if depth == 0:
             return at
-    return len(tokens)  # Spark says what is wrong with it
+    return len(tokens)  # Spark reports the fault in it
 
 
 def _next_word(tokens: list[str], at: int) -> int:

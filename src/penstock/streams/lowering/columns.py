@@ -1,4 +1,4 @@
-"""The columns of rows between nodes: which are the value's, and what they are called."""
+"""The columns of rows between nodes: the value's columns among them, and their names."""
 
 from __future__ import annotations
 

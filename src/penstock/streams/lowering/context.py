@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # Records of a source, or of the topic of a cut, by the node's name: key, value (binary), topic, partition, offset,
-# timestamp and, where the source has asked for them, headers.
+# timestamp and, if the source wants them, headers.
 Read: TypeAlias = "Callable[[str], DataFrame]"
 
 
@@ -42,7 +42,7 @@ class Context:
         return self.known[what]
 
     def delay_ms(self, node: str) -> int:
-        """How late rows of a node may be, as the plan says of the sources and cuts that they come from."""
+        """How late rows of a node may be, by the plan's graces of the sources and cuts that they come from."""
         delays = {} if self.query is None else self.query.watermarks_ms
         names = (node, *(each.name for each in ancestors(self.plan.topology, node)))
         return max((delays[name] for name in names if name in delays), default=0)

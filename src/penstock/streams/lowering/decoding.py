@@ -74,7 +74,7 @@ class Decoding:
 
 
 def decoding(node: Source, of: Part, context: Context, payload: Column, headers: Column | None = None) -> Decoding:
-    """As the source says of its keys or values. `headers` may name the schema of a registry."""
+    """Keys or values by the source's format. `headers` may name the schema of a registry."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StringType
 

@@ -102,7 +102,7 @@ def _plain(node: Sink, of: Part, how: FormatKind, value: Column, kind: DataType)
 
 
 def _by_registry(node: Sink, of: Part, given: Format, record: Column, rows: DataFrame, context: Context) -> Column:
-    """A row that does not fit the schema fails the batch: nobody looks at it any more."""
+    """A row that does not fit the schema fails the batch: no later node could handle it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType, StringType, StructType
 

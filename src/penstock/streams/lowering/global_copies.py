@@ -1,7 +1,7 @@
-"""A global table as a task has it: the latest value of every key of a topic, in the memory of a Python worker.
+"""A task's copy of a global table: the latest value of every key of a topic, in the memory of a Python worker.
 
 A worker reads the topic once and then only what is new, when its copy is older than the table allows. Keys are decoded,
-because the same key may be written in several ways; values stay the bytes that they are until somebody needs them.
+because the same key may be written in several ways; values stay bytes until a join needs them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PATIENCE_S, _PAUSE_S = 30.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class GlobalTopic:
-    """Which table, and where: travels to tasks."""
+    """The table and its topic, in a form that travels to tasks."""
 
     topic: str
     key: PayloadFormat
@@ -102,7 +102,7 @@ class GlobalCopy:
 
     def _refresh(self) -> None:
         topic_id, held = self._reading.ranges()
-        if topic_id != self._topic_id:  # the first time, or somebody has made the topic anew
+        if topic_id != self._topic_id:  # the first time, or the topic was made anew
             self._topic_id, self._positions, self.size = topic_id, {}, 0
             self._values.clear()
         for part in sorted(held):
@@ -202,7 +202,7 @@ class ClusterReading:
     def _options(self) -> FetchOptions:
         from penstock.pipelines.source.read_options import FetchOptions
 
-        # What retention has deleted since the offsets were asked for is no loss: the table has forgotten it.
+        # Records that retention has deleted since the read of the offsets are no loss: the table has forgotten them.
         return FetchOptions(
             dict(self._table.settings), self._table.is_direct, is_read_committed=True, fail_on_data_loss=False
         )

@@ -36,7 +36,7 @@ def to_json(value: Column, kind: DataType) -> Column:
 
     if isinstance(kind, StructType):
         return F.to_json(value, WRITE_OPTIONS)
-    # Spark writes no bare values, so it is written as the only element of an array, whose brackets go.
+    # Spark writes no bare values, so it writes the value as the only element of an array, whose brackets go.
     listed = F.to_json(F.array(value), WRITE_OPTIONS)
     return F.when(value.isNotNull(), F.substring(listed, 2, F.length(listed) - 2))
 

@@ -60,7 +60,7 @@ def lower_stream_join(node: StreamJoin, inputs: list[DataFrame], context: Contex
     for number, (rows, is_kept) in enumerate(((left, node.how != "inner"), (right, node.how == "outer"))):
         valued = rows.where(~column(NULL))
         kept = valued if is_kept else valued.where(column(KEY).isNotNull())
-        # In streams Spark takes null keys for equal, if it is not told what else they differ in.
+        # In a join of streams Spark takes null keys for equal, unless another condition tells them apart.
         told = kept.withColumn(_KEYLESS, F.when(column(KEY).isNull(), F.lit(number + 1)).otherwise(F.lit(0)))
         delay_ms = join_delay_ms(node.window, context.delay_ms(node.inputs[number]))
         sides.append(with_event_time(told, delay_ms).alias((_LEFT, _RIGHT)[number]))
@@ -86,8 +86,8 @@ def lower_stream_join(node: StreamJoin, inputs: list[DataFrame], context: Contex
 
 
 def join_delay_ms(window: JoinWindow, grace_ms: int) -> int:
-    """How late a row may be: as long as its own window is open. Spark leaves out what is later, and waits so long
-    with rows that have found nobody; Kafka waits for the grace alone and may tell of such a row twice."""
+    """How late a row may be: as long as its own window is open. Spark leaves out later rows, and waits so long with
+    rows without a match; Kafka waits for the grace alone and may emit such a row twice."""
     return grace_ms + max(window.before_ms, window.after_ms, 0)
 
 
@@ -100,8 +100,8 @@ def _of(side: str, name: str) -> Column:
 
 
 def lower_table_join(node: TableJoin, inputs: list[DataFrame], context: Context) -> DataFrame:
-    """One aggregate over the rows of both: the latest of each side. A key whose sides give no result is deleted;
-    nothing is said about a key that cannot have had a result, because a side that is needed never had it."""
+    """One aggregate over the rows of both: the latest of each side. A key whose sides give no result is deleted. A key
+    that cannot have had a result, because a required side never had it, is left out."""
     left, right = inputs
     check_keys(node.name, left, right)
     sides = [_tagged(rows, side) for side, rows in enumerate(inputs)]

@@ -1,8 +1,8 @@
-"""Whose `_partition` and `_offset` rows have, and whether these order the rows of a key.
+"""The origin of the `_partition` and `_offset` of rows, and whether these order the rows of a key.
 
 They do for rows of one topic under the key that they were written with. Rows that got another key come from several
-partitions, merged ones and those of a pattern from several topics: between these only the time of the rows says which
-one is later.
+partitions, merged ones and those of a pattern from several topics: between these only the time of the rows shows which
+is later.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def origins(topology: Topology, name: str, cuts: Collection[str]) -> frozenset[s
 
 
 def merged_numbers(topology: Topology, node: Merge, cuts: Collection[str]) -> list[int]:
-    """For each input of a merge a number: the same for inputs whose positions can be compared."""
+    """A number for each input of a merge: the same for inputs whose positions can be compared."""
     of_inputs = [origins(topology, name, cuts) for name in node.inputs]
     different = list(dict.fromkeys(of_inputs))
     return [different.index(each) for each in of_inputs]

@@ -12,7 +12,7 @@ from penstock.streams.topology.nodes import Node
 
 @contextmanager
 def named_in_errors(node: Node) -> Iterator[None]:
-    """StreamsError with the node's name, and with what Spark says in one line of what is often a hundred."""
+    """StreamsError with the node's name, and with one line of Spark's text, which often has a hundred."""
     from pyspark.errors import PySparkException
 
     try:

@@ -39,7 +39,7 @@ _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError)
 
 
 def lower_map_rows(node: MapRows, inputs: list[DataFrame], context: Context) -> DataFrame:
-    """A function that returns None says that there is no value."""
+    """None, returned by a function, means that there is no value."""
     from pyspark.sql import functions as F
 
     (rows,) = inputs
@@ -97,7 +97,7 @@ def _called(where: str, work: Callable[[Any], Any], ddl: str) -> Callable[[Colum
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RowsMade:
-    """What a function makes of a batch of rows, or an error that says where it went wrong."""
+    """The rows that a function makes of a batch of rows, or an error with the place."""
 
     where: str  # node and function
     ddl: str

@@ -1,5 +1,5 @@
 """Records of a topic as rows. A record that does not decode has an `error` and keeps its `source`, as in pipelines,
-until somebody has decided what becomes of it."""
+until a step has handled it."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _partition(node: Source) -> Column:
 
 
 def _timed(rows: DataFrame, time: str) -> DataFrame:
-    """The time of the event, in milliseconds as Kafka keeps it. A row without a value has the record's; one whose
-    value says none is an error. So is a time before 1970, which no record can have, and which all windows would take
-    for late, and one after the year 9999, after which all others would be late: milliseconds taken for seconds."""
+    """The time of the event, in milliseconds as Kafka keeps it. A row without a value has the record's; a value without
+    a time is an error. So is a time before 1970, which no record can have, and which all windows would take for late,
+    and a time after the year 9999, after which all others would be late: milliseconds taken for seconds."""
     from pyspark.sql import functions as F
 
     at = F.date_trunc("MILLISECOND", F.expr(time).cast("timestamp"))

@@ -1,4 +1,4 @@
-"""Which function makes the rows of which node. A new kind of node is one line here."""
+"""The function for each kind of node, which makes the node's rows. A new kind of node is one line here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How late rows may be: where the watermark of a query is, and how far it stays behind.
+"""How late rows may be: the place of a query's watermark, and its delay.
 
 Windows and machines with timers go by `_timestamp`, whose watermark is at the source. Spark's joins of streams and its
 deduplication leave out rows that are not later than the watermark, which is 1970 at first. So they have a time of their

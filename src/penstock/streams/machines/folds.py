@@ -53,9 +53,10 @@ class FoldMachine:
 
 @dataclass(frozen=True, slots=True)
 class TableFoldMachine:
-    """Over the members of a group, told by `regroups`: a value is three lines, the sign, the member's key, the row.
+    """Folds the members of a group, as `regroups` sends them: a value is three lines, the sign, the member's key, the
+    row.
 
-    Of a batch all rows that leave are taken back before any joins: each has joined in an earlier batch, so nothing is
+    All rows of a batch that leave are taken back before any joins: each has joined in an earlier batch, so nothing is
     taken back that was not given. Without a state there is nothing to take back from."""
 
     adding: Folding

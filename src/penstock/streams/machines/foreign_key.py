@@ -1,12 +1,12 @@
-"""Two tables, joined by what the left row says is the right row's key: KIP-213 in two machines.
+"""Two tables, joined by an expression over the left row that gives the right row's key: KIP-213 in two machines.
 
-`LeftMachine`, by the left key, remembers which foreign key the row had, and tells the old one and the new one of each
-change. `RightMachine`, by the foreign key, holds the right row and all left rows that ask for it, and answers with
-results by the left key.
+`LeftMachine`, by the left key, remembers the row's foreign key, and sends the old one and the new one at each change.
+`RightMachine`, by the foreign key, holds the right row and all left rows that refer to it, and answers with results by
+the left key.
 
-Kafka has a third step, which drops an answer that was overtaken by a newer one. There is none here to drop: all that a
-batch changes goes through both machines in that batch; a left row tells only of its last change in the batch; of the
-two foreign keys it tells, only the new one answers. So there is one answer for a left key and batch. `offset` orders
+Kafka has a third step, which drops an answer that was overtaken by a newer one. There is none here to drop: all changes
+of a batch go through both machines in that batch; a left row sends only its last change in the batch; of the two
+foreign keys that it sends, only the new one answers. So there is one answer for a left key and batch. `offset` orders
 the answers of a left key over batches: first by the changes of the left row, then by those of the right one.
 """
 
@@ -35,8 +35,8 @@ class Ask(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeftMachine:
-    """Values are two lines: the foreign key (empty where it is null) and the row. What comes out are rows of the
-    foreign key for `RightMachine`, whose value is three lines: what is asked, the left key, the left row."""
+    """Values are two lines: the foreign key (empty where it is null) and the row. The results are rows of the foreign
+    key for `RightMachine`, whose value is three lines: the request, the left key, the left row."""
 
     columns: ClassVar[str] = "key string, micros bigint, offset bigint, value string"
     time_mode: ClassVar[TimeMode] = TimeMode.NONE

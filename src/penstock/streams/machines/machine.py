@@ -44,7 +44,7 @@ class StateSpec:
 
 
 class TimeMode(StrEnum):
-    """Which clock rings a machine's timers. A time to live needs PROCESSING."""
+    """The clock of a machine's timers. A time to live needs PROCESSING."""
 
     NONE = "None"
     EVENT = "EventTime"

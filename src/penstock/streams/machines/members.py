@@ -1,7 +1,7 @@
 """The rows of a group, for aggregates that cannot take a row back: the smallest, the largest, the list of all.
 
-Rows are those of `regroups`; a value is three lines: the sign, the member's key, and what is aggregated. What comes
-out is the group with all of its members; one whose members have all left has none, and stays a row, as a sum of Kafka
+Rows are those of `regroups`; a value is three lines: the sign, the member's key, and the value to aggregate. The result
+is the group with all of its members; a group whose members have all left has none, and stays a row, as a sum of Kafka
 Streams stays at 0.
 """
 

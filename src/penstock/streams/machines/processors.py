@@ -1,4 +1,4 @@
-"""What people write for `process`: a class with named states per key, and timers.
+"""The class that an author writes for `process`: with named states per key, and timers.
 
 class Alerts(Processor):
     columns = "user string, failures bigint"
@@ -10,10 +10,10 @@ class Alerts(Processor):
         if n == 3:
             yield {"user": key, "failures": n}
 
-There is one object of the class per task; what it has to remember of a key is in states. Rows of a key come in order of
+There is one object of the class per task; it keeps what it remembers of a key in states. Rows of a key come in order of
 their offsets, from several partitions the oldest first. A row is a dict, or an object of the dataclass that the
-stream's columns came from; None where the record has no value. What comes out are dicts or dataclasses with the class's
-columns, with the key and the time of the row that they were made of, unless `context.row(..., key=, time=)` says else.
+stream's columns came from; None where the record has no value. The class yields dicts or dataclasses with its columns,
+with the key and the time of the row that they were made of, unless `context.row(..., key=, time=)` gives others.
 
 Timers ring by the time of events, once the watermark has reached them, or with time = "processing" by the clock; on a
 batch frame each rings once, behind the key's last row. A state with a time to live goes by the clock, so it cannot

@@ -1,7 +1,7 @@
-"""A table's change, told to the groups of its rows: the old row leaves its group (-1), the new one joins its own (+1).
+"""A table's change, sent to the groups of its rows: the old row leaves its group (-1), the new one joins its own (+1).
 
-Values are two lines: the group (empty where it is null: the row is in none) and what is aggregated. What comes out has
-the group as its key.
+Values are two lines: the group (empty where it is null: the row is in none) and the value to aggregate. The results
+have the group as their key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""In which order a key's rows are taken.
+"""The order of a key's rows.
 
-As Kafka Streams takes them: each partition of each input in the order of its offsets, and of the partitions the one
+It is that of Kafka Streams: each partition of each input in the order of its offsets, and of the partitions the one
 whose next row is the oldest; of equally old rows the table's first, so that a stream's row finds what was written at
 its time.
 """

@@ -1,11 +1,11 @@
-"""A function of people's over sessions: rows of a key with no gap between them that is longer than `gap_ms`.
+"""An author's function over sessions: rows of a key with no gap between them that is longer than `gap_ms`.
 
 A row can join two sessions, and a fold of one cannot be added to that of another: so the rows of open sessions are
 kept, and folded when the session is closed. That is once the watermark is more than the gap past its last row. A
 session ends with its last row, as Kafka's does.
 
 Results are final, or, without `is_final`, come with each batch that has changed a session. A session that has grown has
-other bounds, and so another key: the result under the old ones is deleted. What closes was told before.
+other bounds, and so another key: the result under the old ones is deleted. A session that closes was sent before.
 """
 
 from __future__ import annotations

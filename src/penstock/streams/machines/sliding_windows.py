@@ -5,7 +5,7 @@ window without it, if there are rows in it. No window begins before 1970: rows b
 is closed once the watermark is past its end; a row is late once [t + 1, t + 1 + size] is closed. A row that is not late
 still counts only in windows that are not closed.
 
-The rows that a window may still need are kept, and windows are made of them anew.
+The machine keeps the rows that a window may still need, and makes the windows of them anew.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A stream's rows with the table's row as it is when they come. A change of the table emits nothing.
+"""A stream's rows with the table's row at the time when they come. A change of the table emits nothing.
 
-Rows of one batch are taken as `row_order` says; batches follow each other in the order of offsets, so that no position
+Rows of one batch come in the order of `row_order`; batches follow each other in the order of offsets, so no position
 has to be remembered. A stream's row without a value joins nothing and is dropped; one without a key finds nothing, and
 a left join keeps it.
 """

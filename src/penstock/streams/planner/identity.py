@@ -1,9 +1,10 @@
-"""What a plan is recognised by when it comes back to an old checkpoint, and how a changed one differs.
+"""The identity of a plan, by which an old checkpoint recognises it, and the differences of a changed one.
 
-Of each query that has been is kept what its state depends on: what it reads, what leads to its root, and which of the
-application's own topics it writes. What is done behind the root, to each batch, may change: it keeps nothing. A query
-without state keeps only which topics it has read. New queries may come, and old ones may go; but one that comes while
-another one goes looks like another name for the same thing, whose state would be lost, and is a difference.
+For each query that has run, the checkpoint keeps what the query's state depends on: its inputs, the nodes that lead to
+its root, and the application's own topics that it writes. Work behind the root, on each batch, may change: it keeps
+nothing. A query without state keeps only the topics that it has read. New queries may come, and old ones may go; but
+one that comes while another one goes looks like another name for the same thing, whose state would be lost, and is a
+difference.
 
 Topics that a pattern finds are known by the pattern, functions by module and qualified name, expressions by their
 text.

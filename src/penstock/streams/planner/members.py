@@ -1,4 +1,4 @@
-"""Which nodes a query runs."""
+"""The nodes that a query runs."""
 
 from __future__ import annotations
 

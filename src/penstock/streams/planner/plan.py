@@ -1,8 +1,8 @@
-"""What a plan is: the Spark queries of an application, and the topics between them.
+"""The plan of an application: its Spark queries, and the topics between them.
 
-A query has a root: the last node that needs its own frame (a source, a merge or a node with state). What leads from the
-root to an output is without state and is done to each batch, so that outputs with the same root share a query and read
-their topics once. A stateful node may stand below another one in a query only where `rules` says so; else there is a
+A query has a root: the last node that needs its own frame (a source, a merge or a node with state). The nodes from the
+root to an output have no state and work on each batch, so that outputs with the same root share a query and read
+their topics once. A stateful node may stand below another one in a query only where `rules` allows it; else there is a
 topic between them (a cut), which the first query writes exactly once and the second one reads committed.
 """
 
@@ -30,7 +30,7 @@ class Output:
     topic: str
     kind: TopicKind
     sink: str = ""  # the node Sink, of a user's topic
-    store: str = ""  # what people ask for, where it can be asked for
+    store: str = ""  # its name for readers, where they can read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,6 @@ class Plan:
 
 
 def chooses_topic(plan: Plan, output: Output) -> bool:
-    """Whether each record of the output says which topic it goes to."""
+    """Whether each record of the output names its own topic."""
     node = plan.topology.node(output.sink) if output.sink else None
     return isinstance(node, Sink) and node.topic_of is not None

@@ -1,8 +1,8 @@
-"""Which nodes keep a plan from Spark's real-time mode, where a row takes milliseconds instead of a batch.
+"""Finds the nodes that keep a plan from Spark's real-time mode, where a row takes milliseconds instead of a batch.
 
-Spark 4.3 runs there what is SQL from end to end: rows of topics, merged or not, its own aggregates in mode update, one
-sink. It refuses Python, joins of streams, sessions, what is told once, and a topic that is merged with itself. Its
-Kafka sink writes a row at least once, and gives records no times.
+There Spark 4.3 runs SQL from end to end: rows of topics, merged or not, its own aggregates in mode update, one sink. It
+refuses Python, joins of streams, sessions, windows that emit once, and a topic that is merged with itself. Its Kafka
+sink writes a row at least once, and gives records no times.
 """
 
 from __future__ import annotations

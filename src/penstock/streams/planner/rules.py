@@ -36,8 +36,8 @@ class NodeKind(StrEnum):
     STATELESS = "stateless"
     MERGE = "merge"  # several inputs, no state
     AGGREGATE = "aggregate"  # Spark's own, without a window
-    WINDOW = "window"  # Spark's own aggregate of windows that tell each update
-    FINAL_WINDOW = "final window"  # of windows that are told once; sessions always are
+    WINDOW = "window"  # Spark's own aggregate of windows that emit each update
+    FINAL_WINDOW = "final window"  # of windows that emit once; sessions always are
     INNER_JOIN = "inner join"  # of streams
     OUTER_JOIN = "outer join"  # of streams, left ones too
     DEDUPLICATION = "deduplication"

@@ -1,6 +1,6 @@
-"""From a topology to a plan: where the cuts are, which queries there are, and how each of them runs.
+"""From a topology to a plan: the places of cuts, the queries, and the way in which each of them runs.
 
-1. What nobody writes or asks for is left out.
+1. Nodes that no output needs are left out.
 2. Cuts: at every Repartition; after a node with state where `rules` has a reason; after a node with state that several
    queries would run. The last rule is applied until nothing changes, since each cut makes a query.
 3. Outputs (sinks, stores, cuts) with the same root are a query.
@@ -145,7 +145,7 @@ def _cut(graph: _Graph, node: Node, reason: str) -> Cut:
 
 
 def _changelog(topology: Topology, name: str) -> str:
-    """A table that can be asked for has a changelog anyway: its first store's."""
+    """A table that queries can read has a changelog anyway: its first store's."""
     stores = [each.store for each in topology.users(name) if isinstance(each, Store)]
     return changelog_topic(topology.application, stores[0] if stores else name)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Application(Protocol):
-    """What `penstock.streams.app.Streams` is to those who run it."""
+    """The part of `penstock.streams.app.Streams` that runs need."""
 
     @property
     def settings(self) -> Settings: ...

@@ -1,14 +1,14 @@
-"""Which driver runs an application: what drivers tell of themselves, and how one of them is chosen. Pure.
+"""Chooses the driver that runs an application, from the metadata of all drivers. Pure.
 
-Drivers are members of a classic group (type `penstock-driver`). The group's own leader, which is any of them, chooses
-the holder and tells everybody, so each driver that is refused knows who runs.
+Drivers are members of a classic group (type `penstock-driver`). The group's own leader, which may be any of them,
+chooses the holder and names it to all members, so each refused driver knows which one runs.
 
 Rules:
-- The holder stays: a driver that says `holds` of itself is chosen again, whoever joins or goes. A driver that the group
-  has thrown out does not say so any more, unless that happened while it joined. A newcomer that began alone says so
+- The holder stays: a driver whose metadata has `holds` is chosen again, whichever member joins or goes. A driver that
+  the group has thrown out no longer sets it, unless that happened while it joined. A newcomer that began alone sets it
   from its second rebalance on.
-- Where none says so, or several do, the driver that was started first is chosen.
-- A member that nobody can understand is never chosen.
+- Where none sets it, or several do, the driver that was started first is chosen.
+- A member whose metadata cannot be decoded is never chosen.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Driver:
     pid: int
     since_ms: int
     checkpoint: str = ""
-    holds: bool = False  # says it of itself
+    holds: bool = False  # by its own account
 
     def __str__(self) -> str:
         checkpoint = f", with the checkpoint {self.checkpoint}" if self.checkpoint else ""
@@ -71,7 +71,7 @@ class Driver:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What every member is told."""
+    """The same for every member."""
 
     holder_id: str  # a member of the group
     holder: Driver
@@ -89,7 +89,7 @@ class Assignment:
 
 
 def decide_holder(members: Mapping[str, bytes]) -> Assignment | None:
-    """The assignment of all members, by what each has told. None where nobody can be understood."""
+    """The assignment of all members, from the metadata of each. None where no metadata can be decoded."""
     known = {member_id: driver for member_id, data in members.items() if (driver := _try_decode(data)) is not None}
     if not known:
         return None

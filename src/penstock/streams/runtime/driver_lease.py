@@ -2,8 +2,8 @@
 
 - A driver that is alone in the group begins at once, although brokers let the first members of a group wait for
   others. Of two that come in the same moment the later one sees both.
-- A driver that finds somebody else waits for the word of the group. A driver that lives joins again at its next
-  heartbeat, so the newcomer is refused within a second. A driver that was killed is thrown out when its session is over
+- A driver that finds another member waits for the group's assignment. A live driver joins again at its next heartbeat,
+  so the newcomer is refused within a second. A driver that was killed is thrown out when its session is over
   (`session.timeout.ms`), and the newcomer begins then.
 - A driver that was stopped for longer, and wakes up, finds another holder or becomes the holder again. Until the group
   has answered, it goes on: brokers that are away for long are no reason to end it, and what it writes meanwhile is
@@ -186,7 +186,7 @@ class Lease:
         message, hint = _REFUSALS.get(code, ("no driver can join the group {group}: {error}", ""))
         return StreamsError(message.format(group=self._group, error=error), hint)
 
-    # ------------------------------------------------------------------------------------ what the group tells
+    # ------------------------------------------------------------------------------------ the group's assignments
 
     async def assigned(self, generation: Generation) -> None:
         try:

@@ -1,6 +1,6 @@
-"""A member of a group for as long as somebody wants to be in it.
+"""A member of a group for as long as its owner wants to be in it.
 
-A member ends for a reason that its own tries do not mend: a login that is refused, a right that was taken away, others
+A member ends for a reason that its own tries do not mend: a refused login, a right that was taken away, other members
 in the group that are no drivers. All of these may pass. So a new member follows, after a pause that grows until one is
 in the group.
 """

@@ -28,7 +28,7 @@ _FAIL_ON_DATA_LOSS = "failOnDataLoss"
 
 
 def pipeline_of(plan: Plan, settings: Settings) -> Pipeline:
-    """Nothing is read and nobody is asked here; StreamsError for settings that an application cannot have."""
+    """Reads nothing and sends no request; StreamsError for settings that an application cannot have."""
     topology, in_real_time = plan.topology, is_real_time(settings)
     _check_patterns(plan, settings)
     if in_real_time:
@@ -161,7 +161,7 @@ def _branch_of(lowered: Lowered, query: PlannedQuery) -> Branch:
 
 
 def _end_of(lowered: Lowered, query: PlannedQuery, output: Output) -> Branch:
-    """The sink has the name of its node: that is what a repeated batch is recognised by."""
+    """The sink has the name of its node, by which a repeated batch is recognised."""
     name = output.sink or output.topic
     made = partial(_records, lowered=lowered, query=query, output=output)
     chosen = CHOSEN_TOPIC if chooses_topic(lowered.plan, output) else None

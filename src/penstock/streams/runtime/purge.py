@@ -59,7 +59,7 @@ def _begin_of_last_batch(files: Files, query: str, topic: str) -> Offsets:
 
 
 def purge_read(admin: AdminClient, files: Files, plan: Plan, done: Offsets) -> None:
-    """Purges what every reader is done with. A checkpoint that cannot be read is asked again the next time."""
+    """Purges records that all readers are done with. Reads the checkpoint again the next time if it cannot be read."""
     try:
         begins = purgeable(files, plan)
     except OSError as error:

@@ -43,7 +43,7 @@ def check_plan(plan: Plan, settings: Settings) -> None:
 
 
 def for_reading(settings: Settings) -> Settings:
-    """A task reads one partition, neither more nor less: the connector refuses what `parallelism` says of reading."""
+    """A task reads one partition, neither more nor less: the connector refuses `parallelism` for reading."""
     return replace(settings, parallelism=0)
 
 

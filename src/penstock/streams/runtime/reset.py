@@ -10,7 +10,8 @@ from penstock.streams.runtime.topics import delete_topics, internal_topics, open
 
 
 def forget_application(app: Application) -> Iterator[str]:
-    """Says what was done. The topics that the application's author named stay. StreamsError while a driver runs.
+    """Yields a line for each step. The topics that the application's author named stay. StreamsError while a driver
+    runs.
 
     The internal topics go first. A checkpoint without its topics stops the next run; topics without their checkpoint
     would be read from their beginning, and old rows counted beside the new ones."""

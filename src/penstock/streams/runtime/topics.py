@@ -1,4 +1,4 @@
-"""The topics of an application: which there are to be, with what configuration, and how they come and go.
+"""The topics of an application: their names and settings, and how they come and go.
 
 A changelog is compacted, and nothing else: results of windows have the times of their events, and would go by retention
 when old records are read again, before the query behind them has had them. A repartition topic is kept until it is
@@ -70,7 +70,7 @@ def plan_topics(plan: Plan, partitions: Mapping[str, int]) -> tuple[PlannedTopic
 
 
 def _most(partitions: Mapping[str, int]) -> int:
-    """Of a topic for which nobody names a number; it stays when larger topics come."""
+    """The number of partitions for a topic without a number of its own; it stays when larger topics come."""
     return max(partitions.values(), default=1)
 
 
@@ -103,7 +103,7 @@ def open_admin(settings: Mapping[str, str]) -> AdminClient:
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
-    """Of all topics. PipelineError where nobody answers."""
+    """The number of partitions of each topic. PipelineError where no broker answers."""
     from confluent_kafka import KafkaException
 
     try:
@@ -181,7 +181,7 @@ def _create(admin: AdminClient, topic: PlannedTopic) -> None:
 
 
 def delete_topics(admin: AdminClient, names: tuple[str, ...]) -> Iterator[str]:
-    """Says what was done."""
+    """Yields a line for each step."""
     from confluent_kafka import KafkaError, KafkaException
 
     if not names:

@@ -38,8 +38,8 @@ class ApplicationUpkeep:
         slots: Slots | None = None,
         lease: Lease | None = None,
     ) -> None:
-        """`slots` are those of a run in real time, which needs them all at once. `lease` was taken by the caller, who
-        gives it back; without it, the run takes one of its own."""
+        """`slots` are those of a run in real time, which needs them all at once. The caller gives a `lease` of its own
+        back; without one, the run takes its own."""
         self._plan = plan
         self._pipeline = pipeline
         self._files = files

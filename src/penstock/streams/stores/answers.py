@@ -102,7 +102,7 @@ def state_of(followed: Followed) -> dict[str, Any]:
 
 
 def answering(handler: Handler) -> Endpoint:
-    """The handler as an endpoint. What nobody foresaw goes on to the listener, which logs it and answers 500."""
+    """The handler as an endpoint. An unforeseen error goes on to the listener, which logs it and answers 500."""
 
     async def endpoint(request: Request) -> Response:
         try:

@@ -1,9 +1,10 @@
 """Follows the changelogs of an application into its file: finds them, reads them from all their leaders, applies them.
 
 - Changelogs are found by listing topics, every few seconds. One that was made anew (its topic id is another) is read
-  anew; one that is gone is dropped.
-- One request waits at each leader for all of its partitions. What is committed is read (read_committed).
-- A partition whose offsets do not reach back to ours, or not as far, is read anew: rows of it go first. So is a store
+    anew; one that is gone is dropped.
+  - One request waits at each leader for all of its partitions. Only committed records are read (read_committed).
+  - A partition whose offsets do not reach back to ours, or not as far, is read anew: its rows are deleted first. So is
+    a store that was not followed for so long that deletions may be compacted away (delete.retention.ms).
   that was not followed for so long that deletions may be compacted away (delete.retention.ms).
 - One request at a time, of bounded size, is in memory per leader; its records are applied before the next is sent.
 """
@@ -40,7 +41,7 @@ _MOST_BYTES: Final = 2**31 - 1
 _TRANSACTION_RECORDS: Final = 5_000
 _WAIT_MS: Final = 500
 _BACKOFF = Backoff(0.1, 2.0)
-# How often the file is told that stores are still at their ends.
+# How often the file gets a new time for stores that are still at their ends.
 _TOUCH_MS: Final = 60_000
 
 
@@ -110,7 +111,7 @@ class ChangelogFollower:
             await asyncio.to_thread(self._writer.shutdown)
 
     async def _pause(self, tasks: dict[int, asyncio.Task[None]]) -> None:
-        """Until it is time to look again, or somebody has seen that things have changed."""
+        """Returns when it is time to look again, or when a reader has noticed a change."""
         looking = asyncio.create_task(self._look.wait())
         try:
             running = [task for task in tasks.values() if not task.done()]
@@ -154,7 +155,7 @@ class ChangelogFollower:
         return name if not self._only or name in self._only else None
 
     async def _is_gone(self, name: str) -> bool:
-        """A broker that has just started may not know all topics, so it is asked for this one."""
+        """A broker that has just started may not list all topics, so a request names this one."""
         (topic,) = (await self._brokers.metadata([topic_of(self.application, name)])).topics
         return topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or bool(self._only and name not in self._only)
 
@@ -285,7 +286,7 @@ class ChangelogFollower:
         if not self._is_current(place) or store.position[partition] != offset or partition in store.applying:
             return
         extra = {"store": store.name, "partition": partition, "was_at": offset, "begins_at": first}
-        if offset:  # a partition that is new to us was asked for its offset 0
+        if offset:  # otherwise the partition is new to us, and its first request was for offset 0
             logger.info("a partition of a changelog is read anew", extra=extra)
         store.applying.add(partition)
         try:

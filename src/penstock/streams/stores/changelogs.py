@@ -1,4 +1,4 @@
-"""Which changelogs an application has, and how long their brokers keep deletions."""
+"""Lists the changelogs of an application, and how long their brokers keep deletions."""
 
 from __future__ import annotations
 

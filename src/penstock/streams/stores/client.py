@@ -35,7 +35,7 @@ __all__ = ["OneStore", "Row", "StoreClient", "StoreError", "StoreSource", "Store
 
 # The server waits for a minute at most; its answer comes after that.
 _TIMEOUT_S: Final = 70.0
-# A server that is not ready is asked once: the caller decides how long to wait. The next server is asked at once.
+# A server that is not ready gets one request: the caller decides how long to wait. The next server is tried at once.
 _ONCE: Final = RetryPolicy(patience_s=0, first_pause_s=0, longest_pause_s=0, attempts=1)
 # Segments of a path that mean something else.
 _NO_SEGMENTS: Final = ("", ".", "..")
@@ -43,11 +43,11 @@ _LOGINS: Final = ("basic.auth.", "bearer.auth.", "sasl.")
 
 
 class StoreClient(StoreSource):
-    """For several threads. Connections are kept, and the server that answered last is asked first.
+    """For several threads. Connections are kept, and the server that answered last gets the first request.
     `settings`: `basic.auth.user.info` (user:password), `bearer.auth.token`, `ssl.*`. Raises StoreError."""
 
     def __init__(self, url: str, settings: Mapping[str, str] | None = None) -> None:
-        """Connects to nobody yet. Raises ConfigError."""
+        """Opens no connection yet. Raises ConfigError."""
         given = settings or {}
         properties = {name: text for name, text in given.items() if name.startswith(_LOGINS)}
         properties |= {f"schema.registry.{name}": text for name, text in given.items() if name.startswith("ssl.")}
@@ -84,7 +84,7 @@ class StoreClient(StoreSource):
     def range(
         self, store: str, *, first: Any = None, last: Any = None, prefix: str | None = None, limit: int | None = None
     ) -> Iterator[Row]:
-        """Pages are asked for as they are needed. Each page is of one moment, all of them together are not."""
+        """Requests each page when the caller needs it. Each page is of one moment, all of them together are not."""
         query = {"from": text_of(first), "to": text_of(last), "prefix": prefix}
         return self._pages(path_of("stores", store, "keys"), query, "rows", limit)
 

@@ -8,7 +8,7 @@ TOO_LARGE: Final = 413
 
 
 class StoreError(Exception):
-    """`status` is HTTP's; `hint` says what to do about it, where that is known."""
+    """`status` is HTTP's; `hint` gives the remedy, where one is known."""
 
     def __init__(self, status: int, message: str, hint: str = "") -> None:
         super().__init__(message)

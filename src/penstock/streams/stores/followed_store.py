@@ -1,6 +1,6 @@
-"""One store as it stands in memory: how far it was read, how far its changelog goes, and who waits for it.
+"""One store's state in memory: how far it was read, how far its changelog goes, and the requests that wait for it.
 
-What is here follows the file: it changes when a transaction has ended, on the loop alone.
+The state follows the file: it changes when a transaction has ended, on the loop alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.streams.stores.storage import Applied, ChangelogBatch, Saved
 _SUFFIX = "-changelog"
 APPLICATION = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # what Kafka allows
-# Kafka's default of delete.retention.ms, for brokers that do not tell.
+# Kafka's default of delete.retention.ms, for brokers that do not return it.
 RETENTION_MS = 86_400_000
 # Brokers compact a segment some time after it was closed, so that no deletion goes within a minute.
 _LEAST_RETENTION_MS = 60_000
@@ -55,7 +55,7 @@ class Followed:
     partitions: int = 0  # that the topic has
     ends: dict[int, int] = field(default_factory=dict)  # behind what is committed, as brokers said last
     applying: set[int] = field(default_factory=set)  # partitions whose records are on their way into the file
-    _probes: dict[int, tuple[int, int]] = field(default_factory=dict)  # by partition: an end, and when it was told
+    _probes: dict[int, tuple[int, int]] = field(default_factory=dict)  # by partition: an end, and when it was read
     _complete: dict[int, int] = field(default_factory=dict)  # by partition: when nothing was missing
     _waiting: dict[asyncio.Future[None], Callable[[], bool]] = field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Followed:
 
     @property
     def lag(self) -> int | None:
-        """In offsets; None while brokers have not told of all partitions."""
+        """In offsets; None while the end of a partition is unknown."""
         if not self.position or self.position.keys() - self.ends.keys():
             return None
         return sum(max(0, self.ends[partition] - offset) for partition, offset in self.position.items())
@@ -91,7 +91,7 @@ class Followed:
         return bool(self._waiting)
 
     def is_outdated(self, now_ms: int) -> bool:
-        """Deletions since may be compacted away, so that nobody will ever tell of them."""
+        """True if deletions since the last read may be compacted away, so that no record shows them any more."""
         return bool(self.position) and now_ms - self.at_end_ms > max(self.retention_ms, _LEAST_RETENTION_MS)
 
     def started_anew(self, starts: Mapping[int, int], rows: int) -> None:
@@ -113,8 +113,8 @@ class Followed:
                 waiter.set_result(None)
 
     def note_end(self, partition: int, end: int, now_ms: int) -> None:
-        """A broker has told where the partition ends now. When the store has come there, it is known to have been
-        complete at this time, however much has been written since."""
+        """A broker has returned the partition's present end. When the store has come there, it was complete at this
+        time, however many records were written since."""
         self.ends[partition] = end
         self._probes.setdefault(partition, (end, now_ms))
         self._note_position(partition)

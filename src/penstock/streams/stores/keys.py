@@ -1,6 +1,6 @@
 """Keys of changelogs: JSON, in an order that bytes have.
 
-Two keys are the same where their JSON says the same: white space and the way a character is written do not count; the
+Two keys are the same where their JSON means the same: white space and the way a character is written do not count; the
 order of an object's fields does, and numbers count as they are written (1.10 is not 1.1). A windowed key, an object of
 `key`, `start` and `end` alone, is a key and two times.
 
@@ -30,7 +30,7 @@ _NULL, _FALSE, _TRUE, _NUMBER, _STRING, _ARRAY, _OBJECT = (bytes([tag]) for tag 
 # No byte of UTF-8 is as large: it stands behind every text with the same beginning.
 _BEHIND = b"\xff"
 _WINDOWED = {"key", "start", "end"}
-# Doubles above tell integers apart no more.
+# Larger doubles no longer tell integers apart.
 _EXACT = 1 << 53
 _HALF = 1 << 63
 
@@ -96,7 +96,7 @@ def whole_text(text: bytes, start: int, end: int) -> bytes:
 
 
 def parse_key(data: bytes) -> StoredKey:
-    """Of a record, or of what somebody asks for. Raises NotJsonError."""
+    """The key of a record, or of a request. Raises NotJsonError."""
     try:
         return key_of(body_decoder.decode(data))
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -128,8 +128,8 @@ def candidates(text: str) -> Iterator[StoredKey]:
 
 
 def bounds_of(kind: bytes, first: str | None, last: str | None, prefix: str | None) -> Bounds:
-    """Of texts of a URL, for a store whose keys begin with the byte `kind`: both ends are included. Where keys are
-    strings, a text is one as it stands; else it is JSON. Raises StoreError."""
+    """The bounds from texts of a URL, for a store whose keys begin with the byte `kind`: both ends are included. Where
+    keys are strings, a text is one as it stands; else it is JSON. Raises StoreError."""
     bounds = ALL
     if prefix is not None:
         if kind not in (_STRING, _ARRAY, _OBJECT):

@@ -1,4 +1,4 @@
-"""A copy of an application's stores in this process: its file, the task that follows changelogs, and who asks it."""
+"""A copy of an application's stores in this process: its file, the task that follows changelogs, and the queries."""
 
 from __future__ import annotations
 

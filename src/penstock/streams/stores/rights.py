@@ -1,7 +1,7 @@
-"""Who may read which store: reading a store needs Read on its changelog topic, and the brokers decide.
+"""Checks the right to read a store: a caller needs Read on its changelog topic, and the brokers decide.
 
-Where brokers know the callers (penstock.http.broker.logins) they are asked as the caller, and what they said counts for
-a few seconds. Else whoever may ask at all reads what the server itself may read.
+Where the brokers know the callers (penstock.http.broker.logins) the server asks them in the caller's name, and their
+answer counts for a few seconds. Elsewhere a caller that the listener lets in reads what the server itself may read.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class StoreRights:
         )
 
     async def check(self, request: Request, topic: str) -> None:
-        """Also of a store that does not exist: whether it does is not told to those who may not know. Raises
-        StoreError."""
+        """Checks before it looks for the store, so that a caller without the right does not learn whether the store
+        exists. Raises StoreError."""
         if await self.readable(request, [topic]):
             return
         if AuditKind.DENIAL in self._auditor.kinds:
@@ -79,6 +79,6 @@ def _may_read(error_code: int, operations: int) -> bool:
         return True  # it may be described, and there is nothing to read
     if error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return False
-    if operations < 0:  # brokers before 2.3 do not tell
+    if operations < 0:  # brokers before 2.3 do not send them
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "they are too old to tell")
     return bool(operations & (1 << Operation.READ))

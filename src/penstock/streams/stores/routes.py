@@ -44,7 +44,7 @@ from penstock.streams.stores.store_queries import StoreQueries
 
 
 class Desk(NamedTuple):
-    """What every operation is given. `queries` says None while no broker has answered since the start."""
+    """The context of every operation. `queries` returns None while no broker has answered since the start."""
 
     application: str
     cluster: Callable[[], str | None]
@@ -62,7 +62,7 @@ class Desk(NamedTuple):
         """The stores, and the name of the one that the caller asks for and may read. Raises StoreError."""
         queries, store = self.asked(), request.path_params["store"]
         topic = topic_of(self.application, store)
-        if is_topic(topic):  # brokers are not asked for anything else, nor is it remembered
+        if is_topic(topic):  # other names are neither sent to brokers nor remembered
             await self.rights.check(request, topic)
         queries.find(store)
         return queries, store

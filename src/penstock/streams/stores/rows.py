@@ -1,4 +1,4 @@
-"""What stores can be asked for in Python, whoever answers, and what they answer."""
+"""The queries of stores in Python, for every kind of source, and their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StoreState:
     is_ready: bool  # it was read to its end once
     rows: int
     position: Mapping[int, int]
-    lag: int | None  # records behind; None while no broker has told
+    lag: int | None  # records behind; None while an end is unknown
 
 
 def position_of(given: Mapping[str, int]) -> dict[int, int]:
@@ -85,7 +85,7 @@ def ask_in_parts(ask: Callable[[Sequence[Any]], list[Row | None]], keys: Sequenc
 def ask_by_pages(
     ask: Callable[[int, Place | None], tuple[list[Row], Place | None]], limit: int | None
 ) -> Iterator[Row]:
-    """`ask` is given the size of a page and the place that it begins behind; it tells where the next one does."""
+    """`ask` gets the size of a page and the place behind which it begins; it returns the next place."""
     after: Place | None = None
     left = limit
     while left is None or left > 0:

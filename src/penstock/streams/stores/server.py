@@ -64,7 +64,7 @@ class StoresServer:
         self._metrics = HttpMetrics()
         self._auditor = LoggedAudit(settings["penstock.audit.kinds"], SystemClock().monotonic_ms)
         self._cleanup = contextlib.AsyncExitStack()
-        self._copy = contextlib.AsyncExitStack()  # ends when nobody asks any more
+        self._copy = contextlib.AsyncExitStack()  # closed after the last request
         self._brokers: Brokers | None = None
         self._servers: list[Address] = []
         self._http: HttpServer | None = None
@@ -204,7 +204,7 @@ class StoresServer:
         return None if self._replica is None else self._replica.queries
 
     def _why_not_ready(self) -> str:
-        """Who was ready stays so: answers come from the file, also while brokers are away."""
+        """A server that was ready stays so: answers come from the file, also while brokers are away."""
         if self._replica is None:
             return "no broker has answered yet"
         self._was_ready = self._was_ready or self._replica.is_ready

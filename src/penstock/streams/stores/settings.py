@@ -89,7 +89,7 @@ def check_application(name: str) -> str:
 class StoresSettings(Settings):
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> StoresSettings:
-        """Raises ConfigError for a key that nobody knows, and for values that make no sense."""
+        """Raises ConfigError for an unknown key, and for values that make no sense."""
         settings = cls.parse((*HTTP_KEYS, *STORES_KEYS), properties, (_CLIENT,))
         check_application(settings["application.id"])
         return settings

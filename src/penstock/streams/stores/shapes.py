@@ -1,4 +1,4 @@
-"""Bodies and answers as JSON Schema: what the OpenAPI document says of them."""
+"""Bodies and answers as JSON Schema, for the OpenAPI document."""
 
 from __future__ import annotations
 

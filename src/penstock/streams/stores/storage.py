@@ -1,7 +1,7 @@
 """Stores of one application in a SQLite file: written by one thread, read by others at the same time (WAL).
 
-Rows and the offsets behind them change in one transaction, so that whoever reads sees both as of one moment, and a
-process that is killed goes on where it was. The file is a copy of what brokers have: nothing waits for the disk, and a
+Rows and the offsets behind them change in one transaction, so that a reader sees both as of one moment, and a process
+that is killed goes on where it was. The file is a copy of the brokers' records: nothing waits for the disk, and a
 file that is damaged or of another format is begun anew.
 
 Tables: `stores`, a row for each store with its position; `rows_<id>`, the rows of one store.
@@ -157,7 +157,7 @@ class Storage:
         return rows
 
     def apply(self, number: int, changes: Iterable[ChangelogBatch], now_ms: int) -> Applied:
-        """With `now_ms` where all partitions are at their ends; 0 says nothing of that."""
+        """`now_ms` is the time if all partitions are at their ends, and 0 otherwise."""
         with self._transaction() as connection:
             position, restoring, rows = self._state(number)
             skipped = 0
@@ -211,7 +211,7 @@ class Storage:
 
 
 def _open_own(path: Path) -> int:
-    """Who may ask for rows is checked by the server: nobody else on the machine reads its files."""
+    """Only this user can read the file: the server checks the rights of its callers, the file cannot."""
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 

@@ -1,4 +1,4 @@
-"""Questions to the stores that are followed: waits until a store is far enough, then asks its file.
+"""Queries of the stores that are followed: each waits until its store is far enough, then reads the file.
 
 Pages are read in threads. A few keys are read on the loop: that takes 25 us each, less than the way to a thread and
 back (half the time of a request), and on a busy machine waits for fewer turns of its scheduler. A disk that lets the

@@ -105,7 +105,7 @@ class StoreReader:
     # ------------------------------------------------------------------------------------ questions
 
     def get(self, store: str, text: str) -> tuple[Moment, Found | None]:
-        """By a key as the text of a URL says it."""
+        """By a key as the text of a URL has it."""
         with self._moment(store) as (connection, moment):
             for key in candidates(text):
                 found = _get(connection, moment, key)
@@ -138,7 +138,7 @@ class StoreReader:
             return _page(moment, rows, limit)
 
     def windows(self, store: str, text: str, times: TimeRange, limit: int, after: Cursor | None) -> Page:
-        """Of a key as the text of a URL says it, the oldest first."""
+        """Of a key as the text of a URL has it, the oldest first."""
         with self._moment(store) as (connection, moment):
             key = _windowed(connection, moment, text)
             if key is None:
@@ -152,7 +152,7 @@ class StoreReader:
         """Of all keys, the oldest first, then in the order of keys."""
         with self._moment(store) as (connection, moment):
             place = (times.first_ms, b"", UNWINDOWED) if after is None else (after.start, after.order, after.end)
-            # The index has windows alone, and says so by this condition.
+            # The index has windows alone, and this condition lets SQLite use it.
             where = f"start > {_FIRST_MS} AND (start, sort, finish) > (?, ?, ?) AND start >= ? AND start <= ?"
             rows = _select(connection, moment, where, "start, sort, finish", (*place, *times, limit + 1))
             return _page(moment, rows, limit)
@@ -202,7 +202,7 @@ def _windowed(connection: sqlite3.Connection, moment: Moment, text: str) -> Stor
 
 
 def _bounds(connection: sqlite3.Connection, moment: Moment, wanted: KeyRange) -> Bounds:
-    """The first key of the store tells what its keys are: those of an application are of one kind."""
+    """The first key of the store shows the kind of all its keys: those of an application are of one kind."""
     if wanted == KeyRange():
         return ALL
     query = f"SELECT sort FROM rows_{moment.number:d} ORDER BY sort LIMIT 1"  # noqa: S608  # a number
@@ -220,7 +220,7 @@ def _select(
 
 
 def _page(moment: Moment, rows: sqlite3.Cursor, limit: int) -> Page:
-    """`rows` may have one more than the limit, which tells that there is more."""
+    """`rows` may have one more than the limit, which shows that there is more."""
     taken: list[Found] = []
     size = 0
     for row in map(Found._make, rows):

@@ -6,4 +6,4 @@ from penstock.pipelines.errors import PipelineError
 
 
 class StreamsError(PipelineError):
-    """`hint` says what to do about it, where that is known."""
+    """`hint` gives the remedy, where one is known."""

@@ -58,14 +58,14 @@ def registry(
     schema_type: Literal["AVRO", "JSON", "PROTOBUF"] = "AVRO",
     schema: str | None = None,
 ) -> Format:
-    """`schema_type` and `schema` are of what is written; what is read says by which schema it was written."""
+    """`schema_type` and `schema` are for writing; a payload that is read names its own schema."""
     if schema_type not in ("AVRO", "JSON", "PROTOBUF"):
         raise StreamsError(f"{schema_type!r} is no type of schema", "AVRO, JSON and PROTOBUF are.")
     return Format(FormatKind.REGISTRY, subject=subject, schema_type=schema_type, schema=schema)
 
 
 def check_readable(found: Format, where: str) -> Format:
-    """Of what is read somebody has to say the columns."""
+    """A JSON format for reading needs its columns."""
     if not isinstance(found, Format):
         raise StreamsError(f"{where} is no format: {found!r}", "json(...), text(), raw() and registry() make one.")
     if found.kind is FormatKind.JSON and not found.columns:

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """A fold whose first state is the first row. Of a row only what is a column of the result is kept."""
+    """A fold whose first state is the first row. It keeps only those columns of a row that the result has."""
 
     function: Callable[[Any, Any], Any]
 
@@ -19,7 +19,7 @@ class Reducer:
 
 
 def function_name(function: Any) -> str:
-    """Module and qualified name. What the function does may change without another name: that is up to its author."""
+    """Module and qualified name. The function's work may change without another name: that is up to its author."""
     match function:
         case Reducer(function=inner):
             return function_name(inner)

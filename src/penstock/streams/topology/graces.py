@@ -1,4 +1,4 @@
-"""Grace: how long a window waits for late rows. The window says it, or the sources that its rows come from."""
+"""Grace: how long a window waits for late rows, by its own setting or by that of the sources of its rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def needs_grace(node: Node) -> bool:
 
 
 def grace_ms(topology: Topology, node: Node) -> int | None:
-    """What a windowed node waits, the largest of its sources' if it does not say; None: nobody says."""
+    """How long a windowed node waits: its own grace, else the largest of its sources'; None: none of them has one."""
     window = window_of(node)
     if window is not None and window.grace_ms is not None:
         return window.grace_ms

@@ -153,7 +153,8 @@ class Aggregate(Node):
     """SQL aggregates per key. Rows with a null key, or of a stream a null value, do not count. Gives a table.
 
     Several inputs: a cogroup; each has its own `columns`. Of a stream without `window`: Spark's own aggregate, mode
-    update. Of a table: what a row gave is taken back when it changes; only count, sum, avg, min, max, collect_list.
+    update. Of a table: the part of a row is taken back when the row changes; only count, sum, avg, min, max,
+    collect_list.
     Columns of the result: `group` (names with the expressions whose struct, or only value, is the key), then the
     window's bounds, then the aggregates."""
 
@@ -208,7 +209,7 @@ class TableJoin(Node):
 
 @dataclass(frozen=True, slots=True)
 class ForeignKeyJoin(Node):
-    """A table with another one, by what an expression over the left row says is the right's key."""
+    """A table with another one, by an expression over the left row that gives the right's key."""
 
     how: Literal["inner", "left"]
     foreign_key: Expression
@@ -250,8 +251,8 @@ class Sink(Node):
 
 @dataclass(frozen=True, slots=True)
 class Store(Node):
-    """A table that can be asked for: `<app>-<name>-changelog`, compacted. Its input is an Aggregate, a Fold, a
-    TableJoin, a ForeignKeyJoin or any other table; `store` is what people ask for."""
+    """A table that queries can read: `<app>-<name>-changelog`, compacted. Its input is an Aggregate, a Fold, a
+    TableJoin, a ForeignKeyJoin or any other table; `store` is its name for readers."""
 
     store: str
 
@@ -259,7 +260,7 @@ class Store(Node):
 @dataclass(frozen=True, slots=True)
 class Topology:
     application: str
-    nodes: tuple[Node, ...]  # inputs before those who take them
+    nodes: tuple[Node, ...]  # inputs before the nodes that take them
     dead_letters: str | None = None  # a topic for records that do not decode; None: the run fails
 
     def node(self, name: str) -> Node:

@@ -1,4 +1,4 @@
-"""What the rows of a node are, and whose they are: a stream or a table, with a key that grew a window or not."""
+"""The kinds of rows of a node: of a stream or a table, with a key that grew a window or not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which topics a source reads: one, by its name, or those whose whole names match a pattern.
+"""The topics that a source reads: one, by its name, or those whose whole names match a pattern.
 
-A pattern is a regular expression of Python's. It is what a source is known by, not the topics that were there one day.
+A pattern is a regular expression of Python's. It identifies the source, not the topics that existed one day.
 """
 
 from __future__ import annotations

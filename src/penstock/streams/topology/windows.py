@@ -29,7 +29,7 @@ class Window:
     kind: WindowKind
     size_ms: int  # of a session its gap, of a sliding window the largest difference
     every_ms: int  # of a hopping window; else the size
-    grace_ms: int | None = None  # None: what the source says
+    grace_ms: int | None = None  # None: the source's
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Queries over all rows of a test at once: a Spark job for each query that a topic needs.
 
-What a query writes to a topic is given to the queries that read it, and to no query before it was asked for. After new
-rows everything is computed anew."""
+The rows that a query writes to a topic go to the queries that read it. A query runs when the test reads one of its
+topics. After new rows everything is computed anew."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Engine(Protocol):
         """All that was written there so far."""
 
     def key_kind(self, topic: str) -> FormatKind:
-        """How the keys of a topic are written, whose sink does not say it."""
+        """The format of a topic's keys, for a sink that has none of its own."""
 
     def close(self) -> None: ...
 

@@ -42,7 +42,7 @@ def arrow_table(topic: str, records: Sequence[RawRecord], first_offset: int = 0)
 
 
 def columns_ddl(with_headers: bool) -> str:
-    """Of a topic's frame: headers are there if the source has asked for them."""
+    """Of a topic's frame, with headers if the source wants them."""
     from penstock.pipelines.source.columns import DDL, DDL_WITH_HEADERS
 
     return DDL_WITH_HEADERS if with_headers else DDL

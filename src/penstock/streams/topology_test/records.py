@@ -7,9 +7,9 @@ A row is a dict of the value's columns, in which these are not of the value:
     _headers    pairs of a name and bytes
     _null       True: a record without a value
 
-A `Record` says the same by position: Record("ann", {"n": 1}, 1000), and Record("ann", None) deletes. Of text and raw
+A `Record` has the same by position: Record("ann", {"n": 1}, 1000), and Record("ann", None) deletes. Of text and raw
 topics a row may be the text, or the bytes, alone. Bytes where a format wants something else are taken as they are: so
-a test sends what does not decode.
+a test sends records that do not decode.
 """
 
 from __future__ import annotations

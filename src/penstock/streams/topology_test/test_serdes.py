@@ -50,7 +50,7 @@ class Coding:
         )
 
     def decoded(self, topic: str, record: RawRecord, key_kind: Callable[[str], FormatKind]) -> Record:
-        """`key_kind` is asked where a sink does not say how its keys are written."""
+        """`key_kind` is called for a sink without a format of its keys."""
         key, value = self._topics.formats(topic)
         return Record(
             self._decoded(topic, True, key or Format(key_kind(topic)), record.key),

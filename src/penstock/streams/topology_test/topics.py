@@ -1,4 +1,4 @@
-"""Which topics of a plan a test may write and read, and which queries have to run for one of them. Pure."""
+"""The topics of a plan that a test may write and read, and the queries that must run for one of them. Pure."""
 
 from __future__ import annotations
 

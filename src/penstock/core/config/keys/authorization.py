@@ -1,4 +1,4 @@
-"""Keys of authorization: who decides, who may do everything, and the tags that policies are about."""
+"""Keys of authorization: the authorizer, the superusers, and the tags that policies name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_tag(text: str) -> bool:
 
 
 def split_prefix_tags(element: str) -> tuple[str, tuple[str, ...]] | None:
-    """`secret-=pii+region:eu`: topics whose names begin with `secret-` bear both tags. None where it is no such."""
+    """`secret-=pii+region:eu`: topics whose names begin with `secret-` bear both tags. None for a malformed entry."""
     if not _PREFIX_TAGS.fullmatch(element):
         return None
     prefix, _, words = element.partition("=")

@@ -1,4 +1,4 @@
-"""Keys of the check of schemas: which topics ask for it, and where the registry is. The names are Confluent's."""
+"""Keys of the check of schemas: which topics have it, and where the registry is. The names are Confluent's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REGISTRY_URL = "confluent.schema.registry.url"
 
 
 class Addresses:
-    """Without a login: DescribeConfigs shows the value."""
+    """A URL must hold no login: DescribeConfigs shows the value."""
 
     def check(self, key: str, value: ConfigValue) -> None:
         if "@" in str(value):

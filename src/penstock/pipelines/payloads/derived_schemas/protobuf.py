@@ -1,6 +1,6 @@
 """A Protobuf message of columns, in proto3.
 
-Fields have presence, so null is told from zero. They are numbered in the order of columns. An earlier version of the
+Fields have presence, so null differs from zero. They are numbered in the order of columns. An earlier version of the
 schema keeps its numbers, by name, also in messages inside; a number that is no longer used is reserved and never given
 to another column, because old payloads may have it.
 """

@@ -1,4 +1,4 @@
-"""Starts Spark's JVM, and writes down what it says (`spark_log`) but for lines that are no news.
+"""Starts Spark's JVM, and writes its output to `spark_log`, except lines that are no news.
 
 Spark's launcher always asks for a module that is still in incubation, and Java warns of it before any logging is set
 up. The JVM keeps its outputs for good, so they are a pipe for good, which a thread reads: the log has a limit.
@@ -18,7 +18,7 @@ from penstock.pipelines.errors import PipelineError
 from penstock.pipelines.runtime.spark.jvm import JVM
 from penstock.pipelines.spark_log import SPARK_LOG
 
-# Lines of a start where nothing is wrong. Whole lines: a line that says more is kept.
+# Lines of a start without any fault. Whole lines: a line with more text is kept.
 _NO_NEWS = frozenset({"WARNING: Using incubator modules: jdk.incubator.vector"})
 _LAST_WORDS_S = 5.0
 

@@ -36,7 +36,7 @@ def run_interruptibly(work: Callable[[], Result], cancel: Callable[[], None]) ->
 
 
 def _end(task: Task[Result], cancel: Callable[[], None]) -> None:
-    """Says it again while the task goes on: it may have begun with nothing to cancel yet."""
+    """Cancels again while the task goes on: it may have had nothing to cancel yet."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not task.done.is_set() and time.monotonic() < deadline:
         cancel()
@@ -57,7 +57,7 @@ class Task(threading.Thread, Generic[Result]):
     def run(self) -> None:
         try:
             self._results.append(self._work())
-        except BaseException as error:  # noqa: BLE001  # raised again where the result is asked for
+        except BaseException as error:  # noqa: BLE001  # `result` raises it again
             self._error = error
         finally:
             self.done.set()

@@ -1,6 +1,6 @@
 """Spark's JVM as a process that this one has started: known from its first moment, and ended with this one.
 
-PySpark tells of the process only when Spark answers, some seconds after it was started. Whoever is interrupted before
+PySpark exposes the process only when Spark answers, some seconds after its start. A program that is interrupted before
 must end it even so. Should this process die without ending it, a guardian does.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from penstock.core.guardian import Guardian
 
-# For Java to remove its temporary files; whoever has interrupted a program does not want to wait longer.
+# For Java to remove its temporary files; a user who has interrupted a program does not want to wait longer.
 _PATIENCE_S = 1.0
 _POLL_S = 0.02
 
@@ -55,7 +55,7 @@ class Jvm:
         with self._lock:
             if self._is_ended:
                 raise RuntimeError("this process ends, and starts no Spark any more")
-            # A group of its own: a guardian tells by it that a process is still the same.
+            # A group of its own: by that the guardian recognises the process.
             self._process = subprocess.Popen(command, **options, process_group=0)
             self._guardian = Guardian()
             self._guardian.watch(self._process.pid, 0)
@@ -63,7 +63,7 @@ class Jvm:
 
     def end(self) -> None:
         """At once. Also where Spark is still starting; none is started any more."""
-        logging.disable()  # threads that wait for Java would tell of its end, py4j's in the name of the root logger
+        logging.disable()  # threads that wait for Java would log its end, py4j's in the name of the root logger
         with self._lock:
             self._is_ended = True
             process, self._process = self._process, None

@@ -64,7 +64,7 @@ REAL_TIME_DEFAULTS = {"spark.shuffle.streaming.networkBufferMaxWaitTimeMs": "2"}
 
 
 def open_session(pipeline: Pipeline, master: str | None = None) -> SparkSession:
-    """A new session, or under spark-submit the one whose settings were given there; `master` wins over both."""
+    """A new session, or under spark-submit the one with the settings given there; `master` wins over both."""
     return start_session(session_settings(pipeline, master))
 
 
@@ -102,13 +102,13 @@ def start_session(chosen: Mapping[str, str]) -> SparkSession:
 
 
 def _not_started(master: str, error: Exception) -> PipelineError:
-    if master.startswith("spark://"):  # Spark itself says that its context was stopped, and not why
+    if master.startswith("spark://"):  # Spark's own error has only that its context was stopped, not why
         return PipelineError(f"no Spark master took the application at {master}", SPARK_LOG.place)
     return PipelineError(f"Spark did not start: {first_cause(str(error))}", SPARK_LOG.place)
 
 
 def stop_session(spark: SparkSession) -> None:
-    if not JVM.is_ended:  # else there is nothing left to stop, and nobody to ask
+    if not JVM.is_ended:  # else there is nothing left to stop
         spark.stop()
 
 
@@ -151,8 +151,8 @@ def default_file_system(spark: SparkSession) -> str:
 
 @contextmanager
 def batches_with_rows(spark: SparkSession) -> Iterator[None]:
-    """A query that is started within has no batches without rows. One whose state goes by the clock has one after the
-    other otherwise (Spark cannot tell whether a timer is set), and does not end where others do."""
+    """Queries that start inside have no batches without rows. Otherwise a query whose state goes by the clock has one
+    such batch after the other (Spark cannot tell whether a timer is set), and does not end where others do."""
     before = spark.conf.get(_EMPTY_BATCHES)
     spark.conf.set(_EMPTY_BATCHES, "false")
     try:

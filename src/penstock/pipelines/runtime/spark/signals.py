@@ -1,11 +1,11 @@
-"""What SIGINT and SIGTERM do to work on Spark.
+"""Applies SIGINT and SIGTERM to work on Spark.
 
 - A command runs its work on a thread of its own (`run_until_signalled`), so that the main thread hears signals whatever
   the work waits for.
-- While nothing is there that must be finished, as long as Spark starts, the first signal ends everything.
+- While there is nothing that must be finished, as long as Spark starts, the first signal ends everything.
 - Once batches run (`Course.finished_by`), the first signal lets them come to their end. The second one ends everything:
   what the batches have written is written again by the next run, as after a crash.
-- A program of a user keeps Python's rules until its batches run, and hears KeyboardInterrupt of the second signal
+- A user's program keeps Python's rules until its batches run, and gets KeyboardInterrupt from the second signal
   (`stopped_by_signals`).
 """
 
@@ -39,13 +39,13 @@ _LOOK_S = 0.1
 # `timeout` and others signal a process and then its group: what comes so soon is the same signal, and what comes after
 # the line that answers it is another one.
 _SAME_SIGNAL_S = 0.1
-# For the work to clean up after Spark has ended, and to tell others of its end. All has to be over after 5 s, of which
-# Spark takes two.
+# For the work to clean up after Spark has ended, and to report its end. All has to be over after 5 s, of which Spark
+# takes two.
 _PATIENCE_S = 2.0
 
 
 class Course:
-    """How far work has come, as the thread that does it tells the one that hears signals."""
+    """The progress of the work: the work's thread sets it, and the main thread reads it when a signal comes."""
 
     def __init__(self, doing: str) -> None:
         self.doing = doing  # in "interrupted ..."
@@ -57,8 +57,8 @@ class Course:
     def finished_by(
         self, finish: Callable[[], object], line: str = _STOPPING, has_begun: Callable[[], object] = lambda: True
     ) -> Iterator[None]:
-        """What runs within has something to finish as soon as it has begun: the first signal calls `finish`, and the
-        line is said."""
+        """Work inside has something to finish as soon as it has begun: the first signal calls `finish`, and prints the
+        line."""
         self._has_begun, self._line, self._finish = has_begun, line, finish
         try:
             yield
@@ -66,7 +66,7 @@ class Course:
             self._finish, self.doing = None, "while Spark ended"
 
     def finish(self) -> bool:
-        """Whether there is something to finish. It is told to, then."""
+        """Calls `finish` of the work. False where there is nothing to finish."""
         finish = self._finish
         if finish is None or not self._has_begun():
             return False
@@ -76,8 +76,8 @@ class Course:
 
 
 class _OwnVoice:
-    """Standard error for the main thread alone: all others would only tell that Java is gone. PySpark's threads print
-    tracebacks of it without asking any logger."""
+    """Standard error for the main thread alone: other threads would only report that Java is gone. PySpark's threads
+    print such tracebacks without any logger."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -108,7 +108,7 @@ def run_until_signalled(
     """What `work` returns or raises. A signal that ends it ends Spark and this process, with a line for the user."""
     course = Course(doing)
     if threading.current_thread() is not threading.main_thread():
-        return work(course)  # which hears no signals
+        return work(course)  # without signals, which only the main thread gets
     task = Task(lambda: work(course))
     heard: list[int] = []
 
@@ -141,7 +141,9 @@ def stopped_by_signals(stop: Callable[[], object]) -> Iterator[None]:
     start. A thread calls `stop`: a handler interrupts the main thread wherever that is, perhaps while it holds the very
     lock that `stop` takes."""
     first = 0.0
-    signals: queue.SimpleQueue[bool] = queue.SimpleQueue()  # a handler may put: Python says that `put` is reentrant
+    signals: queue.SimpleQueue[bool] = (
+        queue.SimpleQueue()
+    )  # a handler may put: Python's documentation calls `put` reentrant
 
     def heard(_number: int, _frame: FrameType | None) -> None:
         nonlocal first
@@ -190,8 +192,8 @@ def _handling(handler: Callable[[int, FrameType | None], Any], numbers: tuple[si
 
 
 def _tell_at_last(line: str, is_idle: bool) -> None:
-    """What the work has drawn on the terminal may still be there. Work that is not done may hold standard output, and
-    wait for whoever reads it."""
+    """The drawing of the work on the terminal may still be there. Unfinished work may hold standard output, and wait
+    for the reader of a pipe."""
     if is_idle:
         with contextlib.suppress(OSError, ValueError):
             if sys.stdout.isatty():

@@ -107,7 +107,7 @@ def is_mysql(dialect: str) -> bool:
 
 
 def check_fit(rows: Sequence[SqlColumn], table: str, table_columns: Sequence[Mapping[str, Any]]) -> None:
-    """`table_columns`: the columns of the table as SQLAlchemy's inspector tells them."""
+    """`table_columns`: the columns of the table from SQLAlchemy's inspector."""
     given = {column.name for column in rows}
     wrong = [f"{name} is not in the table" for name in sorted(given - {column["name"] for column in table_columns})]
     wrong += [

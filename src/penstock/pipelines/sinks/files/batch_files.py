@@ -1,4 +1,4 @@
-"""How the files of a batch come into a directory exactly once, whenever the process is killed.
+"""Brings the files of a batch into a directory exactly once, whenever the process is killed.
 
     1  a mark says that the batch, or a later one, is done:        nothing is left to do
     2  the batch has a plan:                                       go on at 5
@@ -37,7 +37,7 @@ KEPT_MARKS = 5
 
 # Writes the rows below the directory it is given, and returns the files relative to it.
 Stage: TypeAlias = Callable[[str], Sequence[str]]
-# Is told of the directories that got files, relative to the root.
+# Called with the directories that got files, relative to the root.
 Publish: TypeAlias = Callable[[Sequence[str]], None]
 
 _MARK = re.compile(r"(\d+)\.(plan|done)")

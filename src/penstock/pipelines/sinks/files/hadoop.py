@@ -62,9 +62,9 @@ class HadoopFiles:
         self._file_system.delete(temporary, False)  # it is still there where the target was first
 
     def replace(self, path: str, text: str) -> None:
-        """The file has the text that it had, or the new one, whenever the process ends. Renaming over a file is what
-        Hadoop's FileContext does, and FileSystem does not. File systems without one are object stores, whose files
-        are there when they were written to the end."""
+        """The file has its old text or the new one, whenever the process ends. Hadoop's FileContext can rename over a
+        file, and FileSystem cannot. File systems without a FileContext are object stores, whose files appear when they
+        are written to the end."""
         from py4j.protocol import Py4JJavaError
 
         target = self._path(path)

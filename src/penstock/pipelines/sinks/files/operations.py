@@ -97,7 +97,7 @@ class ArrowFiles:
         base = self._full(directory)
         wanted = fs.FileSelector(base, allow_not_found=True, recursive=recursive)
         infos = self._file_system.get_file_info(wanted)
-        # An object whose name ends in a slash only says that there is a directory.
+        # An object whose name ends in a slash only marks a directory.
         files = [
             StoredFile(posixpath.relpath(info.path, base), info.size)
             for info in infos

@@ -94,7 +94,7 @@ class SparkFiles:
 def gathered(
     rows: DataFrame, partition_by: Sequence[str], sizes: FileSizes, small_size: int | None = None
 ) -> Iterator[DataFrame]:
-    """Spark's rebalancing brings the rows of a directory together and cuts what is too large; it is a part of adaptive
+    """Spark's rebalancing brings the rows of a directory together and cuts large ones; it is a part of adaptive
     execution, which pipelines switch off elsewhere, where a repeated batch must be cut into the same tasks.
 
     A small batch, whose size is known, mostly goes through one task: one job and no shuffle, where rebalancing takes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MARKS_TABLE = "penstock_batches"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.25, 5.0
-# A database that accepts connections and then says nothing.
+# For a database that accepts connections and then never answers.
 _CONNECT_TIMEOUT_S = 10
 _MOST_ENGINES = 8
 
@@ -170,7 +170,7 @@ def create_if_missing(connection: sa.Connection, table: sa.Table) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MarkedTask:
-    """The task of a batch whose rows a mark stands for."""
+    """A mark's subject: one task of a batch, whose rows are there."""
 
     query_id: str
     sink: str

@@ -1,5 +1,5 @@
-"""What is certain about a text of SQL without Spark's grammar: that a quote, a comment or a parenthesis stays open, and
-which names can be nothing but tables. In doubt nothing is said: Spark is the judge of its SQL. Pure."""
+"""What is certain about a text of SQL without Spark's grammar: a quote, a comment or a parenthesis that stays open, and
+names that can be nothing but tables. In doubt these checks pass: Spark is the judge of its SQL. Pure."""
 
 from __future__ import annotations
 

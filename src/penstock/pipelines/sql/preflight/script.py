@@ -1,4 +1,4 @@
-"""Statements before Spark is there: what is certain to fail is told at once, and nothing has been done by then."""
+"""Checks statements before Spark is there: certain failures come at once, before anything is done."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def _is_view(name: str, known: Known, made: set[str]) -> bool:
 
 
 def _look_up(name: str, known: Known) -> str:
-    """The topic, or nothing where no broker answers. With the columns: what is wrong with the schema, or with the right
-    to see it, is told here."""
+    """The topic, or nothing where no broker answers. Looks up the columns too, so a fault of the schema, or a missing
+    right to see it, is an error here."""
     try:
         return known.catalog.table(name).topic
     except TableError as error:
@@ -132,7 +132,7 @@ def _look_up(name: str, known: Known) -> str:
 
 
 def _may_pass(error: TableError) -> bool:
-    """Brokers were asked, and none answered in time. When Spark is there they are asked again."""
+    """True if no broker answered in time. Spark's start takes a while, and the statement tries them again after it."""
     cause = error.__cause__
     if not isinstance(cause, ClusterError) or cause.refused_login:
         return False
@@ -141,8 +141,8 @@ def _may_pass(error: TableError) -> bool:
 
 
 def _check_readable(topics: Sequence[str], known: Known) -> None:
-    """A topic whose schema the registry has is known without a look at its records. One that holds none can be read
-    without the right to read it."""
+    """The columns of a topic with a schema in the registry come without a look at its records, and so without the right
+    to read them. An empty topic can be read without that right."""
     settings = _client_settings(known.catalog.connection)
     for topic in sorted(set(topics)):
         try:

@@ -46,7 +46,7 @@ from penstock.serdes.columns.avro.scalars import (
 )
 from penstock.serdes.errors import UnusableSchemaError
 
-# Columns in columns, all told. Names allow a short text to mean exponentially many.
+# Columns in columns, all counted. Names allow a short text to mean exponentially many.
 _MOST_COLUMNS = 10_000
 # Types within types. Reading takes three frames of Python for each, and Arrow recurses too.
 _MOST_DEPTH = 64
@@ -55,8 +55,8 @@ _WIDENED = {frozenset({"int", "long"}): pa.int64(), frozenset({"float", "double"
 
 
 def column_of(root: AvroType, wanted: frozenset[str] | None = None) -> Column:
-    """`wanted`: the outermost fields that the column has. Those of a union are the members of its struct; anything else
-    that is no record has no fields, and is there as a whole. Raises UnusableSchemaError.
+    """`wanted`: the outermost fields that the column has. Those of a union are the members of its struct. Any other
+    type that is no record has no fields: its column has the whole value. Raises UnusableSchemaError.
     """
     column = _Maker(wanted).column(root)
     if wanted is None or isinstance(root, Record) or not pa.types.is_struct(column.type):

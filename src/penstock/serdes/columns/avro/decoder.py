@@ -28,10 +28,10 @@ _ROWS = 1 << 14
 
 
 class AvroColumns:
-    """Of one writer's schema, with the columns of a reader's schema if there is one.
+    """The decoder of one writer's schema, with the columns of a reader's schema if there is one.
 
-    `fields`: the outermost fields that are wanted, None for all. The others are not decoded. What follows the last that
-    is wanted is not looked at, so a payload that is damaged there is good enough; with no fields all payloads are.
+    `fields`: the outermost fields that are wanted, None for all. The others are not decoded. The decoder stops behind
+    the last wanted field, so damage after it goes unnoticed; with no fields it takes any payload.
     """
 
     def __init__(
@@ -50,7 +50,9 @@ class AvroColumns:
         self._copied_bytes = copied_bytes(writer.root, reader.root, fields) if reader is not None else 0
 
     def decode(self, payloads: Payloads) -> DecodedRows:
-        """Raises TooManyRowsError where defaults of the reader's schema are so large that fewer rows are a batch."""
+        """Raises TooManyRowsError where defaults of the reader's schema are so large that a batch must have fewer
+        rows.
+        """
         if len(payloads) > 1 and len(payloads) * self._copied_bytes > MOST_COPIED_BYTES:
             raise TooManyRowsError(f"the defaults of {len(payloads)} rows take more than {MOST_COPIED_BYTES} bytes")
         if len(payloads) <= _ROWS:

@@ -29,7 +29,7 @@ def struct_of(fields: list[pa.Field], columns: list[pa.Array], count: int, is_nu
 
 
 class RecordColumn:
-    """`wanted`: the fields that the column has. What follows the last of them is not even looked at."""
+    """`wanted`: the fields that the column has. Fields after the last of them are not even skipped."""
 
     def __init__(self, fields: Sequence[tuple[str, Column, bool]], wanted: frozenset[str] | None = None) -> None:
         self._wanted = [each for each in fields if wanted is None or each[0] in wanted]
@@ -67,7 +67,9 @@ def _width(columns: Sequence[Column]) -> int | None:
 
 
 def _steps(columns: Sequence[tuple[Column, bool]]) -> list[tuple[Column, bool]]:
-    """What to read and what to skip, up to the last that is wanted; neighbours of known sizes are skipped at once."""
+    """The fields to read and those to skip, up to the last wanted one; neighbours of known sizes are skipped at
+    once.
+    """
     steps: list[tuple[Column, bool]] = []
     last = max((number for number, (_, is_wanted) in enumerate(columns) if is_wanted), default=-1)
     for column, is_wanted in columns[: last + 1]:
@@ -80,7 +82,7 @@ def _steps(columns: Sequence[tuple[Column, bool]]) -> list[tuple[Column, bool]]:
 
 
 class ProjectedColumn:
-    """Some fields of values that are no records, and are structs all the same: those of unions."""
+    """Some fields of a struct whose values are no records: of a union's."""
 
     width = None
 
@@ -188,7 +190,7 @@ class WidenedColumn:
 
 
 class UnionColumn:
-    """Any other union: a struct with a field for each branch but null, of which one has the value, as Spark has it."""
+    """Any other union: a struct with a field for each branch but null, of which one has the value, as in Spark."""
 
     width = None
 
@@ -224,7 +226,7 @@ class UnionColumn:
 
 
 class _Items:
-    """What rounds over the lists of all lanes gave."""
+    """The items that rounds over the lists of all lanes find."""
 
     def __init__(self, cursors: RowCursors, columns: Sequence[Column], *, are_empty: bool = False) -> None:
         """`are_empty`: items take no bytes."""
@@ -261,7 +263,7 @@ class _Items:
                 active = active[~cursors.failed[active]]
 
     def _begin_blocks(self, which: Numbers, left: Numbers) -> None:
-        """Read how many items follow. A negative count is followed by the size of the block."""
+        """Reads how many items follow. The size of the block follows a negative count."""
         if not len(which):
             return
         cursors = self._cursors.some(which)
@@ -279,7 +281,7 @@ class _Items:
         left[which] = count
 
     def _skip_blocks(self, which: Numbers, left: Numbers) -> None:
-        """The same, but blocks that say their size are behind us at once. Another block follows them."""
+        """The same, but passes a block with a size at once. Another block follows it."""
         for _ in range(_MANY_ROUNDS):
             if not len(which):
                 return
@@ -347,7 +349,7 @@ class ArrayColumn:
 
 
 class MapColumn:
-    """Of a key that a map has twice the last value counts, as for readers that make a dictionary of it."""
+    """Of two entries with one key the last value counts, as for readers that make a dictionary of the map."""
 
     width = None
 

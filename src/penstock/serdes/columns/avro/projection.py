@@ -1,7 +1,7 @@
 """A reader's schema by column: fields that stay, are renamed by alias, widened, added with a default, or left out.
 
 It holds for records, and for records in records, lists, maps and unions with null, as long as each value of the writer
-has one of the reader. Any other pair of schemas is resolved value by value.
+becomes one of the reader. Any other pair of schemas is resolved value by value.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from penstock.serdes.columns.avro.nested_columns import struct_of
 from penstock.serdes.columns.avro.resolution import PROMOTIONS, default_value, is_same_name, writer_field
 from penstock.serdes.errors import PayloadError, TooManyRowsError
 
-# Defaults are copied for each row, and those of records in lists for each item: what they take has nothing to do with
-# the size of payloads.
+# Defaults are copied for each row, and those of records in lists for each item, so the size of payloads does not bound
+# the size of the copies.
 MOST_COPIED_BYTES = 16 << 20
-# What becomes of a column of the writer.
+# Turns a column of the writer into one of the reader.
 Convert = Callable[[pa.Array], pa.Array]
 
 
 @dataclass(frozen=True)
 class Resolution:
-    # Those of the outermost fields that must be read.
+    # The outermost fields of the writer that must be read.
     writer_fields: frozenset[str]
-    # From a struct of these fields. Raises TooManyRowsError.
+    # Turns a struct of these fields into the reader's. Raises TooManyRowsError.
     apply: Convert
 
     @classmethod
@@ -43,13 +43,14 @@ class Resolution:
         fields = [each for each in reader.fields if wanted is None or each.name in wanted]
         sources = {found.name for each in fields if (found := writer_field(writer, each)) is not None}
         read = frozenset(sources)
-        # A record within itself is text where it is met again: the columns of the whole records tell, not the fields'.
+        # A record within itself is text at its second occurrence, which the types of the whole records show, not the
+        # fields'.
         apply = _record(writer, fields, column_of(writer, read).type, column_of(reader, wanted).type)
         return None if apply is None else cls(read, apply)
 
 
 def copied_bytes(writer: AvroType, reader: AvroType, wanted: frozenset[str] | None = None) -> int:
-    """How much defaults of the outermost fields add to each row, about."""
+    """About how many bytes the defaults of the outermost fields add to each row."""
     if not isinstance(writer, Record) or not isinstance(reader, Record):
         return 0
     fields = [each for each in reader.fields if wanted is None or each.name in wanted]
@@ -91,7 +92,7 @@ def _plain(kind: AvroType) -> AvroType:
 
 
 def _record(writer: Record, fields: list[Field], written: pa.DataType, wanted: pa.DataType) -> Convert | None:
-    """`written` and `wanted` are structs. The second has the fields, in their order; the first all that they need."""
+    """`written` and `wanted` are structs. `wanted` has the fields, in their order; `written` has all that they need."""
     steps: list[tuple[int, Convert] | pa.Array] = []
     for field, kind in zip(fields, (each.type for each in wanted), strict=True):
         found = writer_field(writer, field)
@@ -170,7 +171,7 @@ def _primitive(writer: Primitive, reader: Primitive, written: pa.DataType, wante
     if writer.kind == reader.kind:
         if written == wanted:
             return _same
-        # A logical type was put on, taken off or changed. Times of a day and decimals are checked value by value.
+        # A logical type was added, removed or changed. Times of a day and decimals are checked value by value.
         is_plain = all(
             pa.types.is_integer(each) or pa.types.is_date(each) or pa.types.is_timestamp(each)
             for each in (written, wanted)

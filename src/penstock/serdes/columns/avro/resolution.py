@@ -1,6 +1,6 @@
-"""What a reader's schema makes of a value that was written with another one, by Avro's rules of resolution.
+"""From a writer's value to a reader's, by Avro's rules of resolution.
 
-Values are as `serdes.avro.to_json` has them: those of unions have the name of their branch.
+Values have the form of `serdes.avro.to_json`: those of unions have the name of their branch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST_DEFAULT_BYTES = 1024 * 1024
 
 
 def resolved(writer: AvroType, reader: AvroType, value: Any, wanted: frozenset[str] | None = None) -> Any:
-    """`wanted`: of the fields of the outermost record only these. Raises PayloadError."""
+    """`wanted`: the only fields of the outermost record that are resolved. Raises PayloadError."""
     if isinstance(writer, Union):
         if value is None:
             writer = next(each for each in writer.branches if each.kind == "null")
@@ -70,7 +70,7 @@ def writer_field(writer: Record, field: Field) -> Field | None:
 
 
 def default_value(field: Field) -> Any:
-    """Through its bytes: defaults of unions come without the name of their branch. Raises PayloadError."""
+    """Through the bytes of the default: defaults of unions have no name of their branch. Raises PayloadError."""
     if isinstance(field.default, NoDefault):
         raise PayloadError(f"the writer's schema has no field {field.name}, and it has no default")
     out = Output(_MOST_DEFAULT_BYTES)
@@ -107,7 +107,7 @@ def is_same_name(writer: Record | Enum | Fixed, reader: Record | Enum | Fixed) -
 
 
 def _branch(writer: AvroType, reader: Union) -> AvroType:
-    """The branch that is the same, else the first that takes it."""
+    """The branch of the same type, else the first that takes the value."""
     for branch in reader.branches:
         if union_key(branch) == union_key(writer):
             return branch
@@ -134,5 +134,5 @@ def _promoted(written: str, wanted: str, value: Any) -> Any:
             raise PayloadError("the bytes are no UTF-8, and the reader's schema has a string") from None
     if wanted == "long" or isinstance(value, str):  # NaN and the infinities are text
         return value
-    # Of a float the reader has the shortest digits; a double has all that its four bytes mean.
+    # Of a float the reader has the shortest digits; a double has all digits of the four bytes.
     return float(np.float32(value)) if written == "float" or wanted == "float" else float(value)

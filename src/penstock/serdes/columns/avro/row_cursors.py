@@ -1,8 +1,8 @@
 """A position for each row. A step reads the same thing from all rows at once.
 
-A row that does not fit *fails*: its position moves to the zeros behind all payloads, where everything that a step reads
-is empty or zero. So no step looks at failures of those before. Failed rows are read again, one by one, by the reader
-that knows what to say about them.
+A row that does not fit *fails*: its position moves to the zeros behind all payloads, where each step reads empty values
+or zeros. So no step checks for failures of those before. The second reader reads failed rows again, one by one, and
+knows the reason of a failure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def words_at(data: Numbers, position: Numbers, kind: str) -> Numbers:
 
 
 def varints_at(data: Numbers, position: Numbers) -> tuple[Numbers, Numbers]:
-    """Numbers and how many bytes they have; zero bytes for those of more than 64 bits."""
+    """Numbers and their sizes in bytes; size 0 for numbers of more than 64 bits."""
     byte = data[position]
     if not (byte > 0x7F).any():
         return byte.astype(np.uint64), np.ones(len(position), dtype=np.int64)
@@ -81,7 +81,7 @@ class RowCursors:
         return RowCursors(self.data, self.position[which], self.end[which], self.failed[which], self.zeros)
 
     def take_back(self, which: Numbers, others: RowCursors) -> None:
-        """Continue where some of the lanes have got to."""
+        """Takes over the positions of some of the lanes."""
         self.position[which] = others.position
         self.end[which] = others.end
         self.failed[which] = others.failed
@@ -92,7 +92,7 @@ class RowCursors:
         self.end[which] = self.zeros
 
     def fail_if(self, is_bad: Numbers, *values: Numbers) -> None:
-        """Fail, and set what was read to zero."""
+        """Lanes that are bad fail, and their values become zero."""
         if is_bad.any():
             for each in values:
                 each[is_bad] = 0
@@ -105,7 +105,7 @@ class RowCursors:
         return value
 
     def varints(self) -> Numbers:
-        """Numbers of 64 bits without a sign, seven bits a byte. Those that do not fit, or reach too far, fail."""
+        """Numbers of 64 bits without a sign, seven bits a byte. Larger ones, and those past the row's end, fail."""
         number, size = varints_at(self.data, self.position)
         self.position = self.position + size
         self.fail_if((size == 0) | (self.position > self.end), number)
@@ -115,19 +115,19 @@ class RowCursors:
         self.varints()
 
     def skip(self, size: int) -> None:
-        """So many bytes of each row."""
+        """Skips `size` bytes of each row."""
         self.position = self.position + size
         self.fail_if(self.position > self.end)
 
     def skip_spans(self) -> None:
-        """Values that have their size in front."""
+        """Skips values with their size in front."""
         size = self.longs()
         is_bad = (size < 0) | (size > self.end - self.position)
         self.position = self.position + size
         self.fail_if(is_bad)
 
     def fixed(self, size: int) -> Numbers:
-        """Where values of a known size begin. Failed ones begin in the zeros."""
+        """The starts of values of a known size. Failed ones start in the zeros."""
         starts = self.position.copy()
         is_bad = size > self.end - starts
         self.position = starts + size
@@ -137,12 +137,12 @@ class RowCursors:
         return starts
 
     def matrix(self, starts: Numbers, size: int) -> Numbers:
-        """So many bytes of each row, side by side."""
+        """`size` bytes of each row, side by side."""
         found: Numbers = self.data[starts[:, None] + np.arange(size)]
         return found
 
     def spans(self) -> tuple[Numbers, Numbers]:
-        """Where values begin that have their size in front, and their sizes."""
+        """The starts and sizes of values with their size in front."""
         size = self.longs()
         starts = self.position.copy()
         is_bad = (size < 0) | (size > self.end - starts)
@@ -153,10 +153,10 @@ class RowCursors:
         return starts, size
 
     def cut(self, starts: Numbers, sizes: Numbers | int) -> pa.Array:
-        """Values of other lengths. Failed rows are empty."""
+        """Values of different lengths. Failed rows are empty."""
         ends = starts + sizes
         if self.failed.any():
-            # Where the last value before them ends, because pieces come in the order of the buffer.
+            # An empty piece stands where the last value before it ends, because pieces come in the order of the buffer.
             both: Numbers = np.empty(2 * len(starts), dtype=np.int64)
             both[0::2] = np.where(self.failed, 0, starts)
             both[1::2] = np.where(self.failed, 0, ends)
@@ -165,7 +165,7 @@ class RowCursors:
         return cut(self.data, starts, ends)
 
     def texts(self, starts: Numbers, sizes: Numbers | int) -> pa.Array:
-        """The same as text. What is no UTF-8 fails, and is empty."""
+        """The same as text. A value that is no UTF-8 fails, and is empty."""
         found = self.cut(starts, sizes)
         try:
             return found.cast(pa.string())
@@ -175,7 +175,7 @@ class RowCursors:
 
 
 def _no_texts(found: pa.Array) -> Numbers:
-    """Which are no UTF-8. What has ASCII alone is not looked at again."""
+    """The rows that are no UTF-8. Rows of ASCII alone are not checked one by one."""
     _, offsets_buffer, data = found.buffers()
     offsets = np.frombuffer(offsets_buffer, dtype=np.int32)[: len(found) + 1]
     high = np.flatnonzero(np.frombuffer(data, dtype=np.uint8)[: offsets[-1]] > 0x7F)

@@ -1,8 +1,8 @@
 """Columns of single values, and of logical types that stand on them.
 
-A column says its Arrow type, reads from all lanes at once (`read`), and makes of one value, as `serdes.avro.to_json`
-has it, what Arrow takes for the type (`of`). Both ways give the same values. `skip` goes behind values that nobody
-wants, and looks at nothing but their sizes.
+A column has its Arrow type, reads from all lanes at once (`read`), and turns a single value from `serdes.avro.to_json`
+into Arrow's form (`of`). Both ways give the same values. `skip` passes over unwanted values, and checks nothing but
+their sizes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.serdes.columns.avro.row_cursors import RowCursors, words_at
 from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
-# What 16 bytes hold, and what Spark knows.
+# The digits that 16 bytes hold, and that Spark knows.
 MOST_DIGITS = 38
 _DAY_MS = 86_400_000
 
@@ -31,7 +31,7 @@ class Column(Protocol):
 
     @property
     def width(self) -> int | None:
-        """How many bytes each value takes, where that is known."""
+        """The size of each value in bytes; None where values differ."""
         ...
 
     def read(self, cursors: RowCursors) -> pa.Array:
@@ -214,7 +214,7 @@ class DecimalColumn:
 
     def read(self, cursors: RowCursors) -> pa.Array:
         starts, sizes = _spans(cursors, self.width)
-        # Longer ones may still be small numbers: the other reader takes them. So it does all that are near the bound.
+        # Longer ones may still be small numbers, so the other reader takes all that are near the bound.
         is_long = np.broadcast_to(np.asarray(sizes) > 16, len(cursors)).copy()
         width = np.where(is_long | cursors.failed, 0, sizes)
         cursors.fail_if(is_long)
@@ -248,7 +248,7 @@ class DecimalColumn:
 
 
 class JsonColumn:
-    """What has no Arrow type, because it contains itself: the text of its value in Avro's JSON encoding."""
+    """A type that contains itself has no Arrow type: the column has the text of the value in Avro's JSON encoding."""
 
     type = pa.string()
     width = None

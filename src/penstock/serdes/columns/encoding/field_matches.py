@@ -1,4 +1,4 @@
-"""Columns and the fields of a schema: which belong together, and what is said where they do not."""
+"""Matches columns with the fields of a schema, and collects the problems of those that do not match."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.types as kinds
 
-# More of them help nobody.
+# More problems than this help no user.
 _MOST_PROBLEMS = 20
 
 
 class Problems:
-    """Why columns cannot be written with a schema at all, each with the place."""
+    """The reasons why columns cannot be written with a schema at all, each with the place."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -29,7 +29,7 @@ class Problems:
 
     @contextmanager
     def trial(self) -> Iterator[list[str]]:
-        """What is found inside is not kept; the list has it afterwards."""
+        """Keeps none of the problems found inside; they are in the list afterwards."""
         before, self.found = self.found, []
         trial: list[str] = []
         try:
@@ -45,7 +45,7 @@ class Problems:
 
 
 def column_for(name: str, arrow: pa.StructType) -> int | None:
-    """The column of that name; of the same letters in another case, if there is one such column alone."""
+    """The column of that name; or of the same letters in another case, if only one column has them."""
     names = [arrow.field(position).name for position in range(arrow.num_fields)]
     if name in names:
         return names.index(name)
@@ -54,7 +54,7 @@ def column_for(name: str, arrow: pa.StructType) -> int | None:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type with the usual layouts for large ones, views and dictionaries: encoders know the usual ones alone."""
+    """The type with the usual layouts for large ones, views and dictionaries: encoders know only the usual ones."""
     if kinds.is_large_string(kind) or kinds.is_string_view(kind):
         return pa.string()
     if kinds.is_large_binary(kind) or kinds.is_binary_view(kind) or kinds.is_fixed_size_binary(kind):

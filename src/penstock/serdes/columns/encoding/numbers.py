@@ -1,4 +1,4 @@
-"""Numbers of Arrow columns, checked, as numpy and the formats take them."""
+"""Numbers of Arrow columns, checked, in the forms of numpy and of the formats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_whole(kind: pa.DataType) -> bool:
 
 
 def whole(values: pa.Array, lowest: int, highest: int, refusals: Refusals) -> Numbers:
-    """Numbers of 64 bits with a sign, or without one where `highest` needs it. Others are refused, and 0."""
+    """Numbers of 64 bits with a sign, or without one where `highest` needs it. Refuses others, which become 0."""
     if pa.types.is_decimal(values.type):
         return _whole_decimals(values, lowest, highest, refusals)
     numbers = numpy_of(values)
@@ -63,7 +63,7 @@ def refuse_range(values: pa.Array, is_bad: Numbers, lowest: int, highest: int, r
 
 
 def floating(values: pa.Array, size: int, refusals: Refusals) -> Numbers:
-    """Numbers of 4 or 8 bytes. One that is finite and too large for 4 bytes is refused; digits may be lost."""
+    """Numbers of 4 or 8 bytes. Refuses a finite number that is too large for 4 bytes; digits may be lost."""
     numbers = numpy_of(values)
     if size == 8 or numbers.dtype == np.float32:
         return numbers.astype(f"<f{size}")
@@ -78,7 +78,7 @@ def floating(values: pa.Array, size: int, refusals: Refusals) -> Numbers:
 
 
 def ticks(values: pa.Array, unit: str, refusals: Refusals) -> Numbers:
-    """Of timestamps, times and durations, in another unit. What is finer than the unit is cut off, towards the past."""
+    """Timestamps, times and durations in another unit. A finer part is cut off, towards the past."""
     kind = values.type
     numbers = numpy_of(values.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())).astype(np.int64, copy=False)
     have, want = _UNITS[kind.unit], _UNITS[unit]
@@ -94,7 +94,7 @@ def ticks(values: pa.Array, unit: str, refusals: Refusals) -> Numbers:
 
 
 def unscaled(values: pa.Array, precision: int, scale: int, refusals: Refusals) -> Numbers:
-    """Decimals of at most 38 digits: 16 bytes a row, the highest first. What does not fit exactly is refused, and 0."""
+    """Decimals of at most 38 digits: 16 bytes a row, the highest first. Refuses inexact values, which become 0."""
     target = pa.decimal128(precision, scale)
     try:
         found = (values.cast(pa.decimal128(20, 0)) if pa.types.is_integer(values.type) else values).cast(target)
@@ -120,7 +120,7 @@ def is_negative(matrix: Numbers) -> Numbers:
 
 
 def needed(matrix: Numbers) -> Numbers:
-    """Which bytes of numbers, the highest first, are not needed because they only repeat the sign: False there."""
+    """Marks the bytes of numbers, the highest first, that are needed: False where they only repeat the sign."""
     fill = np.where(is_negative(matrix), 0xFF, 0).astype(np.uint8)[:, None]
     # A byte can go if it is all sign, those before it go, and the next one has the same sign.
     has_sign = (matrix[:, 1:] > 0x7F) == (fill > 0x7F)

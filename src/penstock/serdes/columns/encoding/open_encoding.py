@@ -1,4 +1,4 @@
-"""From a parsed schema to what encodes columns with it."""
+"""Finds the encoder of columns for a parsed schema."""
 
 from __future__ import annotations
 

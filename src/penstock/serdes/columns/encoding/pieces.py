@@ -1,6 +1,6 @@
 """Payloads put together from pieces: for each part of a payload an array with the bytes of all rows, joined at the end.
 
-Arrow joins arrays of bytes row by row in C++, at about 10 ns a piece. What is inside lists and maps needs no joining:
+Arrow joins arrays of bytes row by row in C++, at about 10 ns a piece. The insides of lists and maps need no joining:
 the bytes of a list's items lie behind each other, so the list is a place in the same buffer.
 """
 
@@ -14,19 +14,19 @@ import pyarrow.compute as pc
 
 from penstock.serdes.columns.payloads import Numbers
 
-# An array of binary without nulls, one element a row; or what is the same in all rows.
+# An array of binary without nulls, one element a row; or bytes that are the same in all rows.
 Piece: TypeAlias = "pa.Array | bytes"
 
-# What an array of binary can hold.
+# The most bytes that an array of binary can hold.
 _MOST_BYTES = 2**31 - 1
 
 
 class TooManyBytesError(Exception):
-    """The rows are too large to be encoded at once; fewer of them may do."""
+    """The rows are too large to be encoded at once; a batch of fewer rows may fit."""
 
 
 def offsets_of(values: pa.Array) -> Numbers:
-    """Where each element of an array of binary begins and ends in its buffer."""
+    """The starts and ends of the elements of an array of binary in its buffer."""
     _, buffer, _ = values.buffers()
     if buffer is None or not buffer.size:
         return np.zeros(1, dtype=np.int32)
@@ -48,13 +48,13 @@ def _places(sizes: Numbers) -> Numbers:
 
 
 def rows_of(matrix: Numbers) -> pa.Array:
-    """Each row of a matrix of bytes."""
+    """One element for each row of a matrix of bytes."""
     count, width = matrix.shape
     return _of(np.arange(count + 1, dtype=np.int64) * width, pa.py_buffer(np.ascontiguousarray(matrix)))
 
 
 def rows_of_sizes(matrix: Numbers, is_kept: Numbers) -> pa.Array:
-    """The bytes of each row that are kept."""
+    """The bytes of each row that `kept` marks."""
     return _of(_places(is_kept.sum(axis=1)), pa.py_buffer(matrix[is_kept]))
 
 
@@ -93,12 +93,12 @@ def zigzag(numbers: Numbers) -> Numbers:
 
 
 def sizes_of(values: pa.Array) -> Numbers:
-    """Of an array of binary, in bytes."""
+    """The size of an array of binary, in bytes."""
     return np.diff(offsets_of(values))
 
 
 def joined(pieces: list[Piece], count: int) -> pa.Array:
-    """One array of what all pieces have, row by row."""
+    """One array with the bytes of all pieces, row by row."""
     arrays = [each for each in pieces if not isinstance(each, bytes)]
     if len(arrays) == 1 and len(pieces) == 1:
         return arrays[0]
@@ -123,7 +123,7 @@ def _merged_constants(pieces: list[Piece]) -> list[Piece | pa.Scalar]:
 
 
 def spread(values: pa.Array, is_there: Numbers) -> pa.Array:
-    """The values at the rows that have one, and nothing at the others. No byte is copied."""
+    """The values at the rows that have one, and empty elements at the others. No byte is copied."""
     source = offsets_of(values)
     return _of(source[_places(is_there)], values.buffers()[2])
 

@@ -1,4 +1,4 @@
-"""What every encoder of columns does, and what it gives."""
+"""The interface of every encoder of columns, and its result."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pyarrow as pa
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """As many payloads, without any frame, as there were rows. Rows that have an error are null."""
+    """As many payloads, without any frame, as there were rows. Rows with an error are null."""
 
     payloads: pa.Array
     errors: dict[int, str] = field(default_factory=dict)
 
 
 class ColumnEncoder(Protocol):
-    """Of one schema. It never raises because of what rows hold; a row that does not fit has an error."""
+    """The encoder of one schema. No row makes it raise; a row that does not fit has an error."""
 
     def problems(self, kind: pa.DataType) -> list[str]:
-        """Why values of the type cannot be written with the schema at all; empty if they can."""
+        """The reasons why values of the type cannot be written with the schema at all; empty if they can."""
         ...
 
     def encode(self, values: pa.Array) -> EncodedRows:

@@ -1,4 +1,4 @@
-"""Texts of values that have no other form in a format."""
+"""Texts of values without another form in a format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def has_text(kind: pa.DataType) -> bool:
 
 
 def texts_of(values: pa.Array) -> pa.Array:
-    """As ISO 8601 has dates and times, `2026-01-31T10:00:00.500000Z`; without Z where there is no zone."""
+    """Dates and times in ISO 8601, `2026-01-31T10:00:00.500000Z`; without Z where there is no zone."""
     kind = values.type
     if kinds.is_decimal(kind):
         return decimal_texts(values)

@@ -1,4 +1,4 @@
-"""What writes the values of one Arrow type as one type of a schema, and how a batch of rows goes through it."""
+"""Writers of one Arrow type's values as one type of a schema, and the way of a batch of rows through them."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _NO_NULL = "null, where the schema takes no null"
 
 class ColumnWriter(Protocol):
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
-        """`values` have no null. Values that are refused have pieces too, which mean nothing."""
+        """`values` have no null. Refused values have pieces too, which mean nothing."""
         ...
 
 
 def valid(values: pa.Array) -> Numbers:
-    """Which values are not null."""
+    """Marks the values that are not null."""
     return numpy_of(values.is_valid())
 
 
@@ -46,7 +46,7 @@ def write_present(writer: ColumnWriter, values: pa.Array, refusals: Refusals) ->
 
 
 def write_required(writer: ColumnWriter, values: pa.Array, refusals: Refusals) -> list[Piece]:
-    """As above, and nulls are refused."""
+    """As `write_present`, and refuses nulls."""
     if values.null_count:
         refusals.note(~valid(values), lambda _: _NO_NULL)
     return write_present(writer, values, refusals)
@@ -59,13 +59,13 @@ def write_column(writer: ColumnWriter, values: pa.Array, refusals: Refusals, *, 
 
 
 def items_of(values: pa.Array, items: pa.Array) -> tuple[Numbers, pa.Array]:
-    """Where each list's items begin, counted from the first, and the items. The lists have no nulls."""
+    """The start of each list's items, counted from the first, and the items. The lists have no nulls."""
     offsets = values.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     return offsets - offsets[0], items.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
 
 
 class Bound(NamedTuple):
-    """What writes the rows, and whether it takes rows that are null. None where there are problems."""
+    """The writer of the rows, and whether it takes null rows. Without a writer there are problems."""
 
     writer: ColumnWriter | None
     takes_null: bool
@@ -73,7 +73,7 @@ class Bound(NamedTuple):
 
 
 class BoundRows:
-    """Rows of one type after the other: the writers of the last type are kept."""
+    """Encodes batches of rows: keeps the writers of the last batch's type."""
 
     def __init__(self, bind: Callable[[pa.DataType], Bound]) -> None:
         self._bind = bind

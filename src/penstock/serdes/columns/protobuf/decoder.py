@@ -1,6 +1,6 @@
 """The decoder of Protobuf payloads: all rows in lockstep, then one by one those that failed, by protobuf's runtime.
 
-A column has the first message of a file, or the message that is asked for. A row with another message is an error.
+A column has the first message of a file, or the message that the caller names. A row with another message is an error.
 The runtime knows why a payload does not parse, takes what lockstep does not (fields in another order or twice, groups,
 messages that contain themselves), and has limits of its own, so a hostile batch costs no more than reading it row by
 row.
@@ -36,9 +36,9 @@ _NO_NUMBERS = np.zeros(0, dtype=np.uint64)
 
 
 class ProtobufColumns:
-    """Of one writer's file, with the columns of a message of the reader's file if there is one.
+    """The decoder of one writer's file, with the columns of a message of the reader's file if there is one.
 
-    `fields`: only these fields of the message are columns; what payloads have in others is not looked at.
+    `fields`: only these fields of the message are columns; the bytes of other fields are skipped.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ProtobufColumns:
         kind = wanted if fields is None else projected(wanted, fields)
         self._kind = message_kind(kind, written, fields, self._name)
         self._message = message_factory.GetMessageClass(kind)
-        # To be looked at before, because it has fields that are of another type in the reader's message.
+        # The message to check first, because it has fields that are of another type in the reader's message.
         self._clashing: Descriptor | None = written if written is not None and has_clash(written, kind) else None
         self._is_quick = is_quick
         self.type: pa.DataType = self._kind.type
@@ -103,7 +103,7 @@ class ProtobufColumns:
     def _read_singly(
         self, payloads: Payloads, values: pa.Array | None, failed: Numbers, rows: Numbers, errors: dict[int, str]
     ) -> pa.Array:
-        """`rows` says what the rows are called in `errors`."""
+        """`rows` has the names of the rows in `errors`."""
         before = len(values) if values is not None else 0
         source = np.arange(len(payloads))
         is_missing = np.zeros(len(payloads), dtype=bool)
@@ -134,7 +134,7 @@ class ProtobufColumns:
 
 
 def _chunks(payloads: Payloads) -> list[tuple[int, int]]:
-    """Rows from one to the next, so many that neither they nor their bytes are too many; one row at least."""
+    """Ranges of rows, none with too many rows or too many bytes; one row at least."""
     chunks = []
     total = np.cumsum(payloads.ends - payloads.starts)
     begin = 0

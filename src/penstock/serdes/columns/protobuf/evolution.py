@@ -1,8 +1,8 @@
-"""What a reader's message makes of payloads that were written with another version of it.
+"""Reads payloads of one version of a message with another version of it.
 
-Fields are matched by number. What Protobuf lets a type become, the bytes have already: a reader's message reads them,
-takes what stands for nothing where the writer has no such field, and leaves out what it does not know. Of a field whose
-type has become another the bytes would be read as something that was never written: rows that have it are errors.
+Fields are matched by number. Where Protobuf lets a type become another, the bytes stay the same: a reader's message
+reads them, has the default where the writer has no such field, and leaves out unknown fields. If a field's type has
+become any other, its bytes would be read as a value that was never written: rows that have the field are errors.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAMES = {getattr(_Type, name): name[5:].lower() for name in dir(_Type) if name.
 
 
 def clash(writer: FieldDescriptor, reader: FieldDescriptor) -> str | None:
-    """Why the one cannot be read as the other, whatever the messages in them are."""
+    """Why the reader's field cannot read the writer's, whatever messages they hold; None if it can."""
     if not any({writer.type, reader.type} <= same for same in _SAME):
         return f"{_NAMES[writer.type]} was written, and the reader's schema has {_NAMES[reader.type]}"
     if writer.is_packed and not reader.is_repeated:

@@ -1,7 +1,7 @@
 """Fields of a message: each finds its values in all rows at once, and gives a column with a row for each.
 
-Rows that have the field next read it; the others take what stands for nothing. A list is read in rounds, one value of
-each row, or as many as a packed one has; then all values of all rows are made at once.
+Rows that have the field next read it; the others get the default. A list is read in rounds, one value of each row, or
+as many as a packed one has; then all values of all rows are made at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from penstock.serdes.columns.protobuf.wire import (
 )
 
 _NO_NUMBERS = np.zeros(0, dtype=np.uint64)
-# No row has it next. So rows that have the field's number fail, as they do when fields come in another order.
+# No row has this number next. So rows with the field's number fail, as they do when fields come in another order.
 _NEVER = -2
 
 
@@ -101,7 +101,7 @@ class SingleField:
         return numbers
 
     def _spans(self, cursors: RowCursors, tags: Numbers, which: Numbers | None) -> RowCursors:
-        """Lanes of what the field has; nothing in those that do not have it."""
+        """A lane for the field's bytes in each row; empty in rows without the field."""
         if which is None:
             cursors.position += self._size
             starts, ends = read_spans(cursors)
@@ -133,7 +133,7 @@ def _step_spans(cursors: RowCursors, tags: Numbers, which: Numbers, size: int) -
 
 
 def _with_nulls(values: pa.Array, has: Numbers) -> pa.Array:
-    """Values that were just made: without nulls, and from the beginning of their buffers."""
+    """`values` are new: without nulls, and from the beginning of their buffers."""
     validity = pa.py_buffer(np.packbits(has, bitorder="little"))
     if pa.types.is_struct(values.type):
         children = [values.field(number) for number in range(values.type.num_fields)]
@@ -142,7 +142,7 @@ def _with_nulls(values: pa.Array, has: Numbers) -> pa.Array:
 
 
 class _Items:
-    """What rounds over the lists of all lanes gave."""
+    """The items that rounds over the lists of all lanes find."""
 
     def __init__(self, kind: ScalarKind, number: int, cursors: RowCursors, tags: Numbers) -> None:
         self._kind = kind
@@ -152,7 +152,7 @@ class _Items:
         self._tag = number << 3 | kind.wire
         self._packed_tag = number << 3 | SPAN if kind.wire != SPAN else _NEVER
         self._owners: list[Numbers] = []
-        # Numbers, or where values begin; and where they end.
+        # Numbers, or the starts of values; and the ends of values.
         self._found: list[Numbers] = []
         self._ends: list[Numbers] = []
 
@@ -222,7 +222,7 @@ class _Items:
 
 
 def unpacked(cursors: RowCursors, wire: int) -> tuple[Numbers, Numbers]:
-    """Numbers side by side, with the lane that each is of."""
+    """Numbers side by side, with the lane of each."""
     if wire != VARINT:
         size = 8 if wire == FIXED64 else 4
         cursors.fail_if((cursors.end - cursors.position) % size != 0)
@@ -276,7 +276,7 @@ class RepeatedField:
 
 
 class MapField:
-    """Entries are messages with a key and a value. Of a key that comes twice the last one holds: such rows fail."""
+    """Entries are messages with a key and a value. Of two entries with one key the last one holds: such rows fail."""
 
     def __init__(self, entry: ScalarKind, fields: Sequence[ScalarKind], number: int, *, is_read: bool = True) -> None:
         self._key, self._value = fields

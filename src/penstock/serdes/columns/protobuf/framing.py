@@ -1,4 +1,4 @@
-"""Which message a payload holds: indexes in front of it, or in the header that names the schema."""
+"""Finds the message that a payload holds: by indexes in front of it, or in the header that names the schema."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from penstock.serdes.protobuf import ProtobufCodec
 
 
 class Indexes:
-    """Of the one message that columns have."""
+    """The frames of the one message that columns have."""
 
     def __init__(self, codec: ProtobufCodec, name: str) -> None:
         self._codec = codec
         self._name = name
-        # As nearly all payloads have them.
+        # Nearly all payloads have these.
         self._usual = codec.indexes(name) if codec.find(name) is not None else None
 
     def cut(self, payloads: Payloads, errors: dict[int, str]) -> tuple[Numbers, Payloads]:
-        """The rows that hold the message, and their payloads without the indexes that say so."""
+        """The rows that hold the message, and their payloads without the indexes."""
         starts = payloads.starts.copy()
         is_good = np.ones(len(payloads), dtype=bool)
         codes = np.full(len(payloads), -1)
@@ -56,7 +56,7 @@ class Indexes:
         return found
 
     def _size(self, data: bytes) -> tuple[int, str | None]:
-        """How many bytes the indexes have, and why they do not lead to the message."""
+        """The size of the indexes in bytes, and why they do not lead to the message."""
         try:
             indexes, size = read_indexes(data)
             name = self._codec.name_at(indexes)

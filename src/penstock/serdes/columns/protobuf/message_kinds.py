@@ -25,7 +25,7 @@ from penstock.serdes.columns.protobuf.messages import JsonKind, MessageField, Me
 from penstock.serdes.columns.protobuf.scalars import SCALARS, EnumKind, ScalarKind
 from penstock.serdes.errors import UnusableSchemaError
 
-# Columns in columns, all told. Names allow a short text to mean exponentially many.
+# Columns in columns, all counted. Names allow a short text to mean exponentially many.
 _MOST_COLUMNS = 10_000
 # Messages within messages. Reading takes some frames of Python for each, and Arrow recurses too.
 _MOST_DEPTH = 64
@@ -51,7 +51,7 @@ _WRAPPERS = {
 def message_kind(
     kind: Descriptor, writer: Descriptor | None = None, wanted: frozenset[str] | None = None, name: str | None = None
 ) -> MessageKind:
-    """`writer`: what payloads were written with, if that is not the message itself. `name`: what messages call it.
+    """`writer`: the message of the payloads, if it is another one. `name`: the message's name in errors.
 
     Raises UnusableSchemaError.
     """

@@ -1,8 +1,8 @@
-"""Kinds that are messages: structs, and those of Google's that mean one value.
+"""Kinds that are messages: structs, and Google's messages that mean one value.
 
-Writers keep the order of the fields' numbers, so each field looks at what its rows have next. Fields that the message
-does not know are passed by. A row that has anything else (another order, a field twice, groups) fails, and protobuf's
-runtime reads it.
+Writers keep the order of the fields' numbers, so each field looks at what its rows have next, and passes by fields that
+the message does not know. A row in any other form (another order, a field twice, groups) fails, and protobuf's runtime
+reads it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from penstock.serdes.errors import PayloadError
 
 _US = 1_000_000
 _LARGEST = (1 << 63) - 1
-# In seconds, as many as fit in microseconds with some to spare. The other reader takes what is beyond.
+# In seconds, as many as fit in microseconds with some to spare. The other reader takes larger ones.
 _FAR = 9_000_000_000_000
 
 
@@ -36,7 +36,7 @@ class MessageField:
     number: int
     has_presence: bool
     field: ProtobufField
-    # Of which at most one has a value: the last that comes.
+    # Of a oneof's fields at most one has a value: the last that comes.
     oneof: str | None = None
 
 
@@ -107,7 +107,7 @@ def _choose(cursors: RowCursors, tags: Numbers, chosen: dict[str, Numbers], oneo
 
 
 class TimeKind:
-    """Timestamp and Duration, of seconds and nanoseconds. What is too large is the largest there is."""
+    """Timestamp and Duration, of seconds and nanoseconds. A larger value becomes the largest that Arrow holds."""
 
     wire = SPAN
     absent = 0
@@ -156,7 +156,7 @@ class WrapperKind:
 
 
 class JsonKind:
-    """What has no Arrow type, because it contains itself: its JSON text."""
+    """A message that contains itself has no Arrow type: the column has its JSON text."""
 
     type = pa.string()
     wire = SPAN
@@ -164,7 +164,7 @@ class JsonKind:
     columns = 1
 
     def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
-        # Nothing at all is a message without fields, or none.
+        # An empty payload is a message without values; the runtime reads any other.
         cursors.fail(cursors.end > cursors.position)
         return pa.array(["{}"] * len(cursors), pa.string())
 

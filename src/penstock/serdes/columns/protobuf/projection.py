@@ -1,4 +1,4 @@
-"""A message with some of its fields: to both readers the others are fields that they do not know."""
+"""A message with some of its fields: to both readers the others are unknown fields."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from penstock.serdes.errors import UnusableSchemaError
 
-# Longer where the message's file, or one that it imports, is called so.
+# Longer where the message's file, or one that it imports, has this name.
 _FILE = "penstock/fields.proto"
 
 
 def projected(kind: Descriptor, wanted: frozenset[str]) -> Descriptor:
-    """Also with the other fields of a oneof, because a value of one takes away that of another.
+    """The oneof's other fields stay too, because a value of one takes away that of another.
 
     Raises UnusableSchemaError.
     """
@@ -40,7 +40,7 @@ def projected(kind: Descriptor, wanted: frozenset[str]) -> Descriptor:
     _reduce(kind, reduced.message_type.add(), name, prefix, kept)
     try:
         pool.Add(reduced)
-    except TypeError as error:  # the runtime's word for a file that it does not take
+    except TypeError as error:  # the runtime raises this for a file that it does not take
         raise UnusableSchemaError(f"some fields of {kind.full_name} alone make no message: {error}") from None
     return pool.FindMessageTypeByName(prefix + name)
 

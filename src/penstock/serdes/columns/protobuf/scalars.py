@@ -1,8 +1,8 @@
-"""Kinds of single values: how they are written, their Arrow type, and their values by both readers.
+"""Kinds of single values: their wire type, their Arrow type, and their values by both readers.
 
-`make` has one lane for each value. Kinds that are numbers get the numbers as they were written; the others are what
-lies between the position of a lane and its end. A value that the kind does not take fails its lane. `of` makes of a
-value of protobuf's runtime what Arrow takes for the type. Both ways give the same values.
+`make` has one lane for each value. Kinds that are numbers get the numbers as they were written; the others read the
+bytes between the position of a lane and its end. A value that the kind does not take fails its lane. `of` turns a value
+of protobuf's runtime into Arrow's form. Both ways give the same values.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class ScalarKind(Protocol):
 
     @property
     def absent(self) -> int:
-        """The number that stands where there is none."""
+        """The number of an absent field."""
         ...
 
     @property
     def columns(self) -> int:
-        """How many there are in it, all told."""
+        """How many columns the kind has, all counted."""
         ...
 
     def make(self, cursors: RowCursors, numbers: Numbers) -> pa.Array:
@@ -150,7 +150,7 @@ class TextKind:
         return cursors.texts(cursors.position, cursors.end - cursors.position)
 
     def of(self, value: Any) -> Any:
-        if isinstance(value, bytes):  # so the runtime has it in proto2
+        if isinstance(value, bytes):  # the runtime's form of a broken text in proto2
             raise PayloadError("a text is no UTF-8")
         return value
 
@@ -169,7 +169,7 @@ class BytesKind:
 
 
 def _zigzag(numbers: Numbers, kind: type[np.unsignedinteger[Any]]) -> Numbers:
-    """Of the lowest bits that the type has."""
+    """Decodes the lowest bits that the type has."""
     low = numbers.astype(kind)
     found: Numbers = (low >> kind(1)) ^ (~(low & kind(1)) + kind(1))
     return found

@@ -1,4 +1,4 @@
-"""What all rows have next: tags, and the bytes of values whose fields nobody asked for.
+"""Reads the next tags of all rows, and passes over the bytes of unwanted fields.
 
 A tag is a number here: the field's number and, in three bits, how the value is written. Rows at their end have END,
 which is more than any tag, so one comparison finds the rows whose next field has a lower number than a step wants.
@@ -20,7 +20,7 @@ SPAN: Final = 2
 FIXED32: Final = 5
 
 END: Final = 1 << 62
-# A tag that a writer would not have written so: the other reader takes the row.
+# A tag with more bytes than it needs: the other reader takes the row.
 _ODD: Final = -1
 _MOST_TAG_BYTES: Final = 5
 _MOST_TAG: Final = (1 << 32) - 1
@@ -38,7 +38,7 @@ _MOST_VALUES: Final = 1 << 24
 
 
 class TooManyValuesError(PayloadError):
-    """So many rows cannot be read at once, or not even one."""
+    """This many rows cannot be read at once, or not even one."""
 
     def __init__(self) -> None:
         super().__init__(f"the messages in a list have more than {_MOST_VALUES} values")
@@ -63,7 +63,7 @@ def read_tags(cursors: RowCursors) -> Numbers:
         if not len(more):
             break
         byte = data[position[more] + size].astype(np.int64)
-        tags[more] += (byte - 1) << (7 * size)  # less the bit that said that this byte follows
+        tags[more] += (byte - 1) << (7 * size)  # less the bit that announced this byte
         tags[more[byte == 0]] = _ODD
         more = more[byte > 0x7F]
     tags[more] = _ODD
@@ -83,7 +83,7 @@ def read_numbers(cursors: RowCursors, wire: int) -> Numbers:
 
 
 def read_spans(cursors: RowCursors) -> tuple[Numbers, Numbers]:
-    """Where values begin that have their size in front, and where they end."""
+    """The starts and ends of values with their size in front."""
     size = cursors.varints().view(np.int64)
     starts = cursors.position.copy()
     is_bad = (size < 0) | (size > cursors.end - starts)
@@ -96,14 +96,14 @@ def read_spans(cursors: RowCursors) -> tuple[Numbers, Numbers]:
 
 
 class Skipping:
-    """Passes by the fields that a message does not know. Those that it knows come in another order: such rows fail."""
+    """Passes by unknown fields. A known field here comes in another order: such rows fail."""
 
     def __init__(self, known: frozenset[int]) -> None:
         self._known = known
         self._sorted = np.array(sorted(known), dtype=np.int64)
 
     def skip(self, cursors: RowCursors, tags: Numbers, below: int) -> None:
-        """Until no lane has a tag below that."""
+        """Goes on until no lane has a tag below `below`."""
         which = np.flatnonzero(tags < below)
         rounds = 0
         while len(which):

@@ -87,8 +87,8 @@ def lower_table_aggregate(node: Aggregate, inputs: list[DataFrame], context: Con
 
 
 def regrouped(rows: DataFrame, group: Group, text: Column, context: Context) -> tuple[DataFrame, DataType]:
-    """What joins groups and what leaves them, as `RegroupingMachine` tells it, and the type of a group. `text` is what
-    is kept of a row."""
+    """The rows that join and leave groups, from `RegroupingMachine`, and the type of a group. `text` is the kept part
+    of a row."""
     from pyspark.sql import functions as F
 
     grouped = with_group(rows, group)

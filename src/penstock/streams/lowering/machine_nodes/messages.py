@@ -72,8 +72,8 @@ def read_text(text: Column, kind: DataType) -> Column:
 
 
 def read_made(made: DataFrame, into: str, kind: StructType, what: str) -> DataFrame:
-    """With what people's code gave, the text in `value`, as a struct. What does not fit the type fails the query, which
-    then says so."""
+    """With the result of the author's code, the text in `value`, as a struct. A result that does not fit the type fails
+    the query, whose error names it."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 

@@ -1,12 +1,12 @@
 """A machine over a frame: one adapter for streams and for batch frames.
 
-A machine takes messages: a frame of `side`, `key`, `micros`, `partition`, `offset` and `value`, as `MachineRecord`
-says. On a stream they go through Spark's transformWithState. On a batch frame all rows of a key are there at once; no
-state has to be stored, and the machine runs in mapInArrow with its states in memory.
+A machine takes messages: a frame of `side`, `key`, `micros`, `partition`, `offset` and `value`, as in `MachineRecord`.
+On a stream they go through Spark's transformWithState. On a batch frame all rows of a key are there at once; no state
+has to be stored, and the machine runs in mapInArrow with its states in memory.
 
 On a stream, rows are grouped not by their key but into `KEY_BUCKETS` groups of keys, and the key of each state is named
-by `state_access`. Spark calls Python once per group, makes a record batch of what comes back, and reads cell by cell,
-all of which has a price per group and per cell. So a row is one text, and a group is many keys.
+by `state_access`. Spark calls Python once per group, makes a record batch of the returned rows, and reads cell by cell,
+so each group and each cell costs time. So a row is one text, and a group is many keys.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The states of a machine's keys in Spark's state store, many requests at a time.
 
 Spark's own classes wait for an answer to each request: to name the key, to read a value, to write it. With a few rows
-for a key in a batch that is most of the time of a stateful node. Here the values of many keys are asked for at once,
-and what their machines have written goes back at once. That uses what Spark's client has under its classes
+for a key in a batch that is most of the time of a stateful node. Here one round of requests reads the values of many
+keys, and one round writes back what their machines have written. That uses what Spark's client has under its classes
 (StatefulProcessorApiClient and the messages it sends). pyspark is pinned, a test runs all of it, and `Wire` refuses a
 client that lacks what it uses.
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Values = tuple[Any, ...]
 # A request for a key and a value takes some 100 bytes plus the key, a socket's buffer 200 KB.
 FLIGHT_BYTES = 64 << 10
-# Keys whose values are asked for at once: more bring nothing, and all of their values are in memory.
+# Keys whose values are read at once: more gain nothing, and all of their values are in memory.
 FLIGHT_KEYS = 256
 # Of all values of a flight. Keys with larger ones are taken by fewer at a time.
 FLIGHT_VALUE_BYTES = 8 << 20

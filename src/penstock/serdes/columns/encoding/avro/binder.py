@@ -1,4 +1,4 @@
-"""Which writer writes a column with a type of an Avro schema, and why there is none.
+"""Finds the writer of a column for a type of an Avro schema, or the reasons why there is none.
 
 | Avro | Arrow |
 |---|---|
@@ -14,9 +14,9 @@
 | union | what one of its branches takes; or a struct of `member0`, `member1`, ... |
 | a record within itself | struct, or string: its JSON text |
 
-Dates and times that stand on numbers also take those numbers. Fields are found by name, by the same letters in another
-case if there is one such column. A field without a column is its default, or null where it takes null; a column without
-a field is a problem.
+Dates and times that stand on numbers also take those numbers. Fields are found by name, or by the same letters in
+another case if only one column has them. A field without a column is its default, or null where it takes null; a column
+without a field is a problem.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ from penstock.serdes.columns.encoding.writers import ColumnWriter
 from penstock.serdes.errors import PayloadError
 
 _MOST_DIGITS = 38
-# Of a default, which every row has.
+# The largest default, since every row has it.
 _MOST_DEFAULT_BYTES = 1 << 20
 _Takes = Callable[[pa.DataType], bool]
 
@@ -107,7 +107,7 @@ _PRIMITIVES: dict[str, tuple[_Takes, Callable[[], ColumnWriter]]] = {
     "bytes": (_is_bytes, BytesWriter),
     "string": (kinds.is_string, BytesWriter),
 }
-# Those that also take what they stand on.
+# Logical types, which also take the values of the type below.
 _LOGICAL: dict[str, tuple[_Takes, Callable[[], ColumnWriter]]] = {
     "date": (kinds.is_date32, DateWriter),
     "time-millis": (kinds.is_time, lambda: TicksWriter("ms")),
@@ -118,7 +118,7 @@ _LOGICAL: dict[str, tuple[_Takes, Callable[[], ColumnWriter]]] = {
         for name, unit in (("millis", "ms"), ("micros", "us"), ("nanos", "ns"))
     },
 }
-# The branch of a union that a column is tried with first.
+# The branch of a union that is tried first for a column.
 _EXACT: tuple[tuple[_Takes, str], ...] = (
     (kinds.is_string, "string"),
     (kinds.is_binary, "bytes"),
@@ -136,7 +136,7 @@ class Binder:
         self._around: list[Record] = []
 
     def bind(self, kind: AvroType, arrow: pa.DataType) -> tuple[ColumnWriter, bool] | None:
-        """The writer, and whether it takes null. None where there is a problem, which is noted."""
+        """The writer, and whether it takes null. None where there is a problem, which `problems` has then."""
         if isinstance(kind, Union):
             return self._union(kind, arrow)
         if kind.kind == "null":
@@ -146,7 +146,8 @@ class Binder:
 
     def _plain(self, kind: AvroType, arrow: pa.DataType) -> ColumnWriter | None:
         if kinds.is_null(arrow):
-            # Every value is refused: a column of nulls is all right where the schema takes null, and a union is above.
+            # Refuses every value: a column of nulls is all right only where the schema takes null, and `_union` handles
+            # unions.
             return NullWriter()
         match kind:
             case Primitive() | Fixed():
@@ -190,7 +191,7 @@ class Binder:
         return RecordWriter(whole) if len(whole) == len(parts) else None
 
     def _without_column(self, field: Field) -> bytes | None:
-        """What the field is in all rows."""
+        """The bytes of the field in all rows."""
         default: Any = field.default
         if isinstance(default, NoDefault):
             branches = [each.kind for each in field.type.branches] if isinstance(field.type, Union) else []

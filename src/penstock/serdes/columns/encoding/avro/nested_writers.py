@@ -26,7 +26,7 @@ _LONG = (-(1 << 63), (1 << 63) - 1)
 
 
 class Column(NamedTuple):
-    """A field of a record: its column in the struct, and what writes it. `takes_null`: the writer does."""
+    """A field of a record: its column in the struct, and its writer. `takes_null`: the writer does."""
 
     name: str
     position: int
@@ -35,7 +35,7 @@ class Column(NamedTuple):
 
 
 class RecordWriter:
-    """`parts`: the columns, and what fields without one are in all rows."""
+    """`parts`: the columns, and the constant bytes of fields without one."""
 
     def __init__(self, parts: Sequence[Column | bytes]) -> None:
         self._parts = parts
@@ -53,7 +53,7 @@ class RecordWriter:
 
 
 def write_blocks(pieces: list[Piece], borders: Numbers) -> list[Piece]:
-    """One block with all items, and none for what is empty."""
+    """One block with all items, and no block for an empty list."""
     counts = np.diff(borders)
     is_there = counts > 0
     items = grouped(joined(pieces, int(borders[-1])), borders)
@@ -95,7 +95,7 @@ def _branches(positions: Numbers) -> pa.Array:
 
 
 class NullableWriter:
-    """A union of null and the type that the column has. `null`: its branch; without one, nulls are refused."""
+    """A union of null and the column's type. `null`: its branch; without one, nulls are refused."""
 
     def __init__(self, inner: ColumnWriter, branch: int, null: int | None) -> None:
         self._inner = inner
@@ -112,12 +112,12 @@ class NullableWriter:
 
 
 def single(branch: int) -> bytes:
-    """What a branch is written as."""
+    """The branch and its writer."""
     return bytes(_branches(np.array([branch]))[0].as_py())
 
 
 class NullsWriter:
-    """A column that has no value at all, as null or in a union with null. `branch`: what is written for each."""
+    """A column without any value, as null or in a union with null. `branch`: written for each row."""
 
     def __init__(self, branch: bytes = b"") -> None:
         self._branch = branch

@@ -82,7 +82,7 @@ class FloatWriter:
 
 
 class BytesWriter:
-    """bytes and string: both say how many bytes follow."""
+    """bytes and string: both begin with their number of bytes."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         data = values.cast(pa.binary())
@@ -101,7 +101,7 @@ class FixedWriter:
 
 
 class UuidTextWriter(BytesWriter):
-    """A uuid on a string. Others refuse to read one that is none."""
+    """A uuid on a string. Other readers refuse a text that is none."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         refuse_other_than_uuid(values, refusals)
@@ -137,7 +137,7 @@ class EnumWriter:
 
 
 class DecimalWriter:
-    """Two's complement, the highest byte first: as few bytes as it takes, or as many as a fixed has."""
+    """Two's complement, the highest byte first: as few bytes as possible, or as many as a fixed has."""
 
     def __init__(self, precision: int, scale: int, size: int | None) -> None:
         self._precision, self._scale, self._size = precision, scale, size
@@ -154,7 +154,7 @@ class DecimalWriter:
 
 
 class JsonTextWriter:
-    """What has no Arrow type, because it contains itself: the text of its value in Avro's JSON encoding."""
+    """A type that contains itself has no Arrow type: the column has the text of the value in Avro's JSON encoding."""
 
     def __init__(self, write: Write) -> None:
         self._write = write

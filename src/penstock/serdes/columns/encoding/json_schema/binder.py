@@ -1,4 +1,4 @@
-"""Which writer writes a column as JSON that fits a schema, and why there is none.
+"""Finds the writer that writes a column as JSON that fits a schema, or the reasons why there is none.
 
 | Arrow | JSON | what a schema may say |
 |---|---|---|
@@ -12,8 +12,8 @@
 | struct; map with keys of string; list | object; object; array | object; object; array |
 | string | the JSON text that it is | what has no column type: other choices, `$ref`, no type, what contains itself |
 
-A property that is null is null where the schema takes null, left away where it is not required, and refused else.
-Where a schema says more than types (bounds, patterns, ...), each row is checked by a validator, too.
+A null property is written as null where the schema takes null, left out where it is not required, and refused
+otherwise. Where a schema demands more than types (bounds, patterns, ...), a validator checks each row, too.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from penstock.serdes.columns.encoding.texts import has_text
 from penstock.serdes.columns.encoding.writers import ColumnWriter
 
 _MOST_DEPTH = 64
-# What no column type stands for: as our columns read it.
+# Schemas without a column type, which our columns read as JSON text.
 _ENTANGLED = ("allOf", "if", "patternProperties", "$ref", "$dynamicRef", "$recursiveRef", "prefixItems")
-# What types do not say, so that each row has to be checked.
+# Demands beyond types, for which each row has to be checked.
 _CHECKED = frozenset(
     (
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength"),
@@ -60,7 +60,7 @@ _CHECKED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a schema says that a column can follow. Without a kind it is JSON text."""
+    """The part of a schema that a column can follow. Without a kind it is JSON text."""
 
     kind: str | None
     node: SchemaNode
@@ -106,12 +106,12 @@ def _choice(node: SchemaNode, schema: dict[str, Any]) -> Shape:
 class Binder:
     def __init__(self) -> None:
         self.problems = Problems()
-        # Types alone do not show that rows fit.
+        # True if types alone do not show that rows fit.
         self.needs_check = False
         self._around: list[SchemaNode] = []
 
     def bind(self, node: SchemaNode, arrow: pa.DataType) -> tuple[ColumnWriter, bool] | None:
-        """The writer, and whether it takes null. None where there is a problem, which is noted."""
+        """The writer, and whether it takes null. None where there is a problem, which `problems` has then."""
         shape = shape_of(node)
         if any(each is shape.node for each in self._around) and kinds.is_string(arrow):
             shape = Shape(None, shape.node, shape.takes_null)
@@ -126,7 +126,7 @@ class Binder:
         self._around.pop()
         if found is None:
             return None
-        # A schema that does not say whether it takes null is asked by the check.
+        # A schema may leave open whether it takes null; then the check decides.
         takes_null = shape.takes_null or shape.kind is None
         return (NullableWriter(found) if takes_null else found), takes_null
 
@@ -189,7 +189,7 @@ class Binder:
 
 
 def _inner(shape: Shape, schema: Any) -> SchemaNode:
-    """What the schema says of values inside, if it does."""
+    """The schema of the inner values, if there is one."""
     return shape.node.inner(schema if isinstance(schema, dict | bool) and shape.kind is not None else True)
 
 

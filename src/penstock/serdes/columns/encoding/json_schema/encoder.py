@@ -1,4 +1,4 @@
-"""The encoder of JSON payloads: all rows at once, and a validator for each row where types do not say enough."""
+"""The encoder of JSON payloads: all rows at once, and a validator for each row where types are not enough."""
 
 from __future__ import annotations
 

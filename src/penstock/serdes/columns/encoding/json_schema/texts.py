@@ -96,7 +96,7 @@ class NullableWriter:
 
 
 class NullsWriter:
-    """A column that has no value at all."""
+    """A column without any value."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         return [b"null"]
@@ -112,7 +112,7 @@ class Property(NamedTuple):
     name: str
     position: int
     writer: ColumnWriter
-    # Null is written, by the writer; else it is left away, unless the property is required.
+    # The writer writes null; without this, null is left out, unless the property is required.
     takes_null: bool
     is_required: bool
 

@@ -1,4 +1,4 @@
-"""Which writers write a column with a field of a Protobuf message, and why there are none.
+"""Finds the writers of a column for a field of a Protobuf message, or the reasons why there are none.
 
 | Protobuf | Arrow |
 |---|---|
@@ -12,8 +12,8 @@
 | wrappers | their value |
 | a message within itself | struct, or string: its JSON text |
 
-Null is a field that is not there; a field without presence refuses it, so that null does not become zero. A list or a
-map that is null is an empty one. Fields without a column are not there; a column without a field is a problem.
+Null is an absent field; a field without presence refuses it, so that null does not become zero. A list or a map that is
+null is an empty one. Fields without a column are absent; a column without a field is a problem.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Binder:
         self._around: list[str] = []
 
     def message(self, kind: Descriptor, arrow: pa.DataType) -> ColumnWriter | None:
-        """The fields alone. None where there is a problem, which is noted."""
+        """The fields alone. None where there is a problem, which `problems` has then."""
         if not kinds.is_struct(arrow):
             self.problems.add(f"a column of {arrow} cannot be written as message {kind.full_name}")
             return None
@@ -147,7 +147,7 @@ class Binder:
         return MapWriter(field.number, (tag(1, key[0]), key[1]), (tag(2, value[0]), value[1]))
 
     def _value(self, field: FieldDescriptor, arrow: pa.DataType) -> tuple[int, ColumnWriter] | None:
-        """The wire type, and what writes the value behind the tag."""
+        """The wire type, and the writer of the value behind the tag."""
         found = self._message_value(field, arrow) if field.message_type is not None else _scalar(field, arrow)
         if found is None and field.message_type is None:
             self.problems.add(f"a column of {arrow} cannot be written as {_name(field)}")
@@ -177,7 +177,7 @@ class Binder:
 
 def _scalar(field: FieldDescriptor, arrow: pa.DataType) -> tuple[int, ColumnWriter] | None:
     if kinds.is_null(arrow):
-        # No value will come, and any writer does.
+        # No value will come, so any writer does.
         return _VARINT, BooleanWriter()
     if field.enum_type is not None:
         return _enum(field, arrow)

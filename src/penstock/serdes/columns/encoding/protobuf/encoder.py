@@ -12,7 +12,7 @@ from penstock.serdes.protobuf import ProtobufCodec
 
 
 class ProtobufEncoding:
-    """Of one message of a file: the first one, or the one that is named. Payloads come without message indexes."""
+    """The encoder of one message of a file: the first, or the named one. Payloads come without message indexes."""
 
     def __init__(self, schema: ProtobufSchema, message: str | None = None) -> None:
         """Raises UnusableSchemaError, ChoiceError."""

@@ -24,13 +24,13 @@ _END = 4
 
 class FieldWriter(Protocol):
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
-        """`values` may have nulls. A field that is not there has no bytes."""
+        """`values` may have nulls. An absent field has no bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleWriter:
-    """`has_presence`: null is a field that is not there. Without it null is refused, and zero is not written."""
+    """`has_presence`: null is an absent field. Without it null is refused, and zero is not written."""
 
     tag: bytes
     value: ColumnWriter
@@ -53,7 +53,7 @@ class SingleWriter:
 
 
 def _is_zero(values: pa.Array, zero: str | None) -> Numbers:
-    """Those that a reader finds when nothing is written. Nulls may be either."""
+    """The values that a reader fills in for an absent field. Nulls may be either."""
     kind = values.type
     if zero is not None and kinds.is_string(kind):
         return numpy_of(pc.equal(values, zero).fill_null(False))
@@ -71,7 +71,7 @@ def _is_zero(values: pa.Array, zero: str | None) -> Numbers:
 
 @dataclass(frozen=True, slots=True)
 class RequiredWriter:
-    """Of proto2."""
+    """A required field of proto2."""
 
     tag: bytes
     value: ColumnWriter
@@ -147,7 +147,7 @@ def _at(found: pa.Array, which: Numbers | None) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class MessageWriter:
-    """The fields alone. `choices`: columns of which one at most is set."""
+    """The fields alone. `choices`: columns of which at most one is set."""
 
     fields: Sequence[tuple[str, int, FieldWriter]]
     choices: Sequence[tuple[str, Sequence[int]]] = ()

@@ -1,4 +1,4 @@
-"""Writers of what follows the tag of a field: single values, and messages that stand for one."""
+"""Writers of the bytes behind the tag of a field: single values, and messages that stand for one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.serdes.columns.payloads import Numbers
 from penstock.serdes.errors import PayloadError
 
 _NANOS = 1_000_000_000
-# What timestamp.proto allows: the years 1 to 9999. duration.proto: about 10,000 years.
+# The bounds of timestamp.proto: the years 1 to 9999. duration.proto: about 10,000 years.
 _TIMESTAMP_S = (-62_135_596_800, 253_402_300_799)
 _DURATION_S = (-315_576_000_000, 315_576_000_000)
 
@@ -39,13 +39,13 @@ def tag(number: int, wire_type: int) -> bytes:
 
 
 def sized(pieces: list[Piece], count: int) -> list[Piece]:
-    """With the number of bytes in front."""
+    """The pieces with their number of bytes in front."""
     data = joined(pieces, count)
     return [varints(sizes_of(data)), data]
 
 
 class WholeWriter:
-    """Whole numbers: `to_pieces` is the way that a type has for them."""
+    """Whole numbers: `to_pieces` encodes them as their type does."""
 
     def __init__(self, lowest: int, highest: int, to_pieces: Callable[[Numbers], pa.Array]) -> None:
         self._lowest, self._highest = lowest, highest
@@ -64,7 +64,7 @@ def unsigned(bits: int, to_pieces: Callable[[Numbers], pa.Array]) -> Callable[[]
 
 
 def plain(numbers: Numbers) -> pa.Array:
-    """Negative ones have ten bytes."""
+    """Negative numbers have ten bytes."""
     return varints(numbers.view(np.uint64))
 
 
@@ -97,14 +97,14 @@ class BytesWriter:
 
 
 class TextWriter:
-    """What has a text of its own: dates, times, decimals."""
+    """Values with a text of their own: dates, times, decimals."""
 
     def write(self, values: pa.Array, refusals: Refusals) -> list[Piece]:
         return sized([texts_of(values).cast(pa.binary())], len(values))
 
 
 class EnumWriter:
-    """By name; a number that has no name is the text of the number, as our columns have it."""
+    """By name; a number without a name is the text of the number, as our columns have it."""
 
     def __init__(self, name: str, numbers: Mapping[str, int], *, is_open: bool) -> None:
         self._name = name
