@@ -18,6 +18,7 @@ from penstock.client import addresses
 from penstock.client.java_settings import NO_TOKENS, TOKEN
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.client.routes.answers import COORDINATOR_MOVED
+from penstock.core.host_names import failing_as_unknown
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -132,7 +133,9 @@ class ClusterClient:
 
 def _try_plain(host: str, port: int, patience_s: float) -> bool:
     """Whether it answers within the time. Raises OSError where nobody listens."""
-    with socket.create_connection((host, port), timeout=patience_s) as probe:
+    with failing_as_unknown():
+        connection = socket.create_connection((host, port), timeout=patience_s)
+    with connection as probe:
         try:
             probe.sendall(_PROBE)
             begun = probe.recv(1)

@@ -181,7 +181,7 @@ class RegistryTransport:
         connection = http.client.HTTPConnection(url.host, url.port)
         try:
             sock = deadline.connect(url.host, url.port)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             raise _NotAskedError(_reason(error)) from None
         connection.sock = sock
         if url.scheme == "https":
