@@ -76,8 +76,11 @@ class ClusterClient:
     def consumer(self, overrides: Mapping[str, Any]) -> Consumer:
         from confluent_kafka import Consumer
 
+        config = self._client_config(overrides)
+        if config.get("group.id") == "":  # librdkafka's binding would end the process
+            raise UsageError("the name of the group is empty")
         self.check_reachable()
-        return Consumer(self._client_config(overrides))
+        return Consumer(config)
 
     def _client_config(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """User settings beat ours. The library's log is silent unless asked for: its errors are told once, by us."""
