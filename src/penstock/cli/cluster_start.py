@@ -22,8 +22,8 @@ from penstock.cli.progress import is_watched
 from penstock.cli.views.running_cluster import RunningView, running_table, view_of
 from penstock.client.addresses import Address, parse_servers
 from penstock.core.config.types import ConfigError
-from penstock.core.host_names import failing_as_unknown
 from penstock.core.properties import read_properties
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.local_cluster.cluster import Cluster, stopping_order
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError

@@ -19,7 +19,7 @@ from typing import Any, Self
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
 from penstock.client.login import VERSIONS, LoginRefusedError, log_in
 from penstock.client.security import PLAINTEXT, ClientSecurity
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.message import Message
 from penstock.security.sasl.exchange import Credentials
 

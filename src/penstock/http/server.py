@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.core.host_names import failing_as_unknown
 from penstock.core.metrics.counters import HttpMetrics
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.http.acceptor import Acceptor, MakeProtocol
 from penstock.http.authentication import Authenticator
 from penstock.http.exposure import check_exposure

@@ -15,7 +15,7 @@ from penstock.client.brokers import Brokers
 from penstock.client.credentials import CredentialsError
 from penstock.client.security import ClientSecurity, client_security
 from penstock.core.config.types import ConfigError
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.http.authentication import Authenticator
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.http.callers.clients import CallerClients, ClientLimits

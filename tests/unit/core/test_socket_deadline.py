@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.socket_deadline import SocketDeadline, _shut_down
+from penstock.core.sockets.socket_deadline import SocketDeadline, _shut_down
 
 
 @contextlib.contextmanager

@@ -27,8 +27,8 @@ from collections.abc import Awaitable, Callable
 from penstock.broker.peers.peer import versions_request
 from penstock.broker.peers.peers import Peer, Peers, PeerUnavailableError
 from penstock.cluster.image import MetadataImage
-from penstock.core.host_names import failing_as_unknown
 from penstock.core.listeners import Endpoint
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.protocol.errors import ApiError
 

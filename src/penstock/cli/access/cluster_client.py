@@ -18,7 +18,7 @@ from penstock.client import addresses
 from penstock.client.java_settings import NO_TOKENS, TOKEN
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.client.routes.answers import COORDINATOR_MOVED
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 from penstock.client.registry.errors import RegistryAnswerError, RegistryUnreachableError
 from penstock.client.registry.settings import RegistrySettings, RegistryUrl
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
-from penstock.core.socket_deadline import SocketDeadline
+from penstock.core.sockets.socket_deadline import SocketDeadline
 
 # A list of ten thousands of subjects, or a schema of a megabyte with its references.
 _MAX_ANSWER_BYTES = 32 << 20

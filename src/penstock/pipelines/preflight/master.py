@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.pipelines.errors import PipelineError
 
 # As Spark has them (SparkMasterRegex). By way of PySpark no other begins anything: spark-submit refuses it.

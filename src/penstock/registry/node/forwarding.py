@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import h11
 
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.registry.node.election import Identity
 
 # Set on what was forwarded once: it is not forwarded again.

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from penstock.broker.session import Outcome, Reply, Session
 from penstock.core.clock import Clock
-from penstock.core.host_names import failing_as_unknown
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.message import Buffer
 from penstock.security.addresses import canonical_host
 from penstock.server.net import limits

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from penstock.core.host_names import failing_as_unknown
+from penstock.core.sockets.host_names import failing_as_unknown
 
 
 class SocketDeadline:
