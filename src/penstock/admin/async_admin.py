@@ -17,6 +17,7 @@ from penstock.admin.async_transactions import AsyncTransactions
 from penstock.admin.changes.outcomes import PartitionRefusals, Refusals
 from penstock.admin.changes.topics import NewTopic
 from penstock.admin.look import ANSWER_TIMEOUT_S, Look
+from penstock.admin.names import list_names, list_names_if_any
 from penstock.admin.picture import EVERYTHING, Wish, read_picture
 from penstock.admin.queries.configs import Settings, read_configs
 from penstock.admin.queries.groups import (
@@ -93,16 +94,17 @@ class AsyncAdmin:
         """The picture of the cluster. Of settings, `config_keys` of every topic. Parts that are not asked for, or that
         no broker tells now, are those of `before`, with their age.
         """
-        return await self.read_wish(Wish(parts, config_keys), before)
+        return await self.read_wish(Wish(parts, list_names(config_keys)), before)
 
     async def read_wish(self, wish: Wish, before: ClusterState | None = None) -> ClusterState:
         return await read_picture(self._look(), wish, before)
 
     async def topics(self, names: Sequence[str] | None = None) -> dict[str, TopicState]:
         """These topics, or all that the caller may describe. ApiError for one that is not there."""
-        metadata = await self._look().metadata(names)
+        wanted = list_names_if_any(names)
+        metadata = await self._look().metadata(wanted)
         for row in metadata.topics:
-            if names is not None and row.error_code != ErrorCode.NONE:
+            if wanted is not None and row.error_code != ErrorCode.NONE:
                 error = error_of(row.error_code)
                 raise ApiError(error.code, f"topic {row.name}: {error.message}")
         return read_topics(metadata)
@@ -119,14 +121,15 @@ class AsyncAdmin:
         self, group_ids: Collection[str] | None = None, *, with_members: bool = True, with_commits: bool = True
     ) -> Partial[Groups]:
         """These groups, or all that the caller may describe. One that is not there is among the failures."""
+        wanted = list_names_if_any(group_ids)
         look = self._look()
         metadata = await look.metadata([])
         listed, failures = await list_groups(look, read_brokers(metadata))
-        if group_ids is not None:
-            missing = [each for each in group_ids if each not in listed]
+        if wanted is not None:
+            missing = [each for each in wanted if each not in listed]
             absent = explain_missing_group(failures)
             failures = (*failures, *(Failure.of(f"group {each}", absent) for each in missing))
-            listed = {group_id: group for group_id, group in listed.items() if group_id in set(group_ids)}
+            listed = {group_id: group for group_id, group in listed.items() if group_id in set(wanted)}
         described: Groups = {}
         commits: dict[str, Commits] = {}
         if with_members:
@@ -167,8 +170,9 @@ class AsyncAdmin:
 
     async def configs(self, places: Iterable[ConfigPlace], keys: Sequence[str] | None = None) -> Partial[Settings]:
         """All settings, or these."""
+        wanted = list_names_if_any(keys)
         look = self._look()
-        return await read_configs(look, places, keys, read_brokers(await look.metadata([])))
+        return await read_configs(look, places, wanted, read_brokers(await look.metadata([])))
 
     # ------------------------------------------------------------------------------------ changing
 
@@ -176,7 +180,7 @@ class AsyncAdmin:
         return await topic_changes.create_topics(self.brokers, topics, only_check=only_check)
 
     async def delete_topics(self, names: Iterable[str]) -> Refusals:
-        return await topic_changes.delete_topics(self.brokers, names)
+        return await topic_changes.delete_topics(self.brokers, list_names(names))
 
     async def add_partitions(self, counts: Mapping[str, int]) -> Refusals:
         """How many partitions each topic is to have."""
@@ -210,7 +214,7 @@ class AsyncAdmin:
 
     async def delete_groups(self, group_ids: Iterable[str]) -> Refusals:
         """A group with members is refused."""
-        wanted = list(group_ids)
+        wanted = list_names(group_ids)
         listed = await self.groups(wanted, with_members=False, with_commits=False)
         coordinators: dict[int, list[str]] = {}
         for group in listed.found.values():

@@ -12,6 +12,7 @@ from penstock.admin.changes.acls import DeletedAcls
 from penstock.admin.changes.outcomes import Refusals, check
 from penstock.admin.changes.users import Credential, NewPassword
 from penstock.admin.look import Look
+from penstock.admin.names import list_names, list_names_if_any
 from penstock.admin.queries.acls import describe_acls, read_acls
 from penstock.admin.queries.quotas import Quotas, describe_quotas, read_quotas
 from penstock.admin.queries.tokens import describe_tokens, read_tokens
@@ -61,7 +62,7 @@ class AsyncSecurity:
 
     async def users(self, names: Collection[str] | None = None) -> Partial[dict[str, UserState]]:
         """These users, or all that have a password. One without is among the failures."""
-        return read_users(await self._look().ask_any(describe_users(names)))
+        return read_users(await self._look().ask_any(describe_users(list_names_if_any(names))))
 
     async def set_passwords(self, passwords: Iterable[NewPassword]) -> Refusals:
         """By user. What is sent is salted: no broker gets the password."""
@@ -89,7 +90,7 @@ class AsyncSecurity:
 
     async def tokens(self, owners: Iterable[str] | None = None) -> dict[str, TokenState]:
         """By id: those of these owners (`User:alice`), or all, as far as the caller may see them."""
-        return read_tokens(await self._look().ask_any(describe_tokens(owners)))
+        return read_tokens(await self._look().ask_any(describe_tokens(list_names_if_any(owners))))
 
     async def create_token(
         self, owner: str | None = None, *, renewers: Sequence[str] = (), max_lifetime_ms: int = LONGEST_MS
@@ -97,7 +98,7 @@ class AsyncSecurity:
         """For the caller, or for another owner. A token whose answer was lost is not made anew: OSError says that what
         became of the request is unknown.
         """
-        return await token_changes.create_token(self._brokers, owner, renewers, max_lifetime_ms)
+        return await token_changes.create_token(self._brokers, owner, list_names(renewers), max_lifetime_ms)
 
     async def renew_token(self, hmac: bytes, period_ms: int = LONGEST_MS) -> int:
         """When the token expires from now on, in ms since 1970."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from penstock.admin.look import Look
+from penstock.admin.names import list_names
 from penstock.admin.queries.topics import read_brokers
 from penstock.admin.queries.transactions import describe_transactions, list_transactions
 from penstock.admin.state.parts import Failure, Partial
@@ -36,7 +37,7 @@ class AsyncTransactions:
         3.8 no age: they refuse, or leave the condition out.
         """
         request = ListTransactionsRequest(
-            state_filters=list(states),
+            state_filters=list_names(states),
             producer_id_filters=list(producer_ids),
             duration_filter=_ANY_AGE_MS if open_for_ms is None else open_for_ms,
             transactional_id_pattern=pattern,
@@ -46,12 +47,11 @@ class AsyncTransactions:
 
     async def describe(self, transactional_ids: Collection[str]) -> Partial[dict[str, TransactionState]]:
         """One that no broker knows, or that the caller may not see, is among the failures."""
+        wanted = list_names(transactional_ids)
         look = Look(self._brokers, self._timeout_s)
         nodes = read_brokers(await look.metadata([]))
         listed, silent = await list_transactions(look, nodes, ListTransactionsRequest())
-        described, refused = await describe_transactions(
-            look, [listed[each] for each in transactional_ids if each in listed]
-        )
+        described, refused = await describe_transactions(look, [listed[each] for each in wanted if each in listed])
         absent = error_of(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
-        missing = [Failure.of(f"transaction {each}", absent) for each in transactional_ids if each not in listed]
+        missing = [Failure.of(f"transaction {each}", absent) for each in wanted if each not in listed]
         return Partial(described, (*silent, *refused, *missing))

@@ -23,6 +23,7 @@ from penstock.cli.views.running_cluster import RunningView, running_table, view_
 from penstock.client.addresses import Address, parse_servers
 from penstock.core.config.types import ConfigError
 from penstock.core.properties import read_properties
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.local_cluster.cluster import Cluster, stopping_order
 from penstock.local_cluster.directory import ClusterDirectory
 from penstock.local_cluster.errors import ClusterError
@@ -149,7 +150,8 @@ def _check_zookeeper(text: str) -> None:
     reasons = []
     for host, port in _zookeeper_servers(text):
         try:
-            socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
+            with failing_as_unknown():
+                socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
             return
         except OSError as error:
             reasons.append(f"{host}:{port} ({error.strerror or error})")

@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +17,7 @@ import typer
 
 from penstock.cli.access.client_properties import translate_client_properties
 from penstock.cli.access.cluster_client import ClusterClient
-from penstock.cli.errors import LEADERLESS, CliError, ExitCode, UsageError, explain_exception
+from penstock.cli.errors import LEADERLESS, CliError, ExitCode, UsageError, explain_exception, hint_for
 from penstock.cli.output import warn_of_secrets
 from penstock.cli.text import parse_settings
 from penstock.core.words.visible_text import harmless
@@ -121,13 +122,31 @@ def _options_of(group: type) -> list[inspect.Parameter]:
 
 @contextlib.contextmanager
 def _kafka_errors_explained() -> Iterator[None]:
-    """Turns an error of the client library into a sentence for the user, whatever call failed."""
+    """Turns an error of a client library into a sentence for the user, whatever call failed. A library refuses some
+    values before it asks a broker.
+    """
     from confluent_kafka import KafkaException
+
+    from penstock.protocol.errors import ApiError
 
     try:
         yield
     except KafkaException as error:
         raise explain_exception(error) from error
+    except ApiError as error:
+        raise CliError(error.message, hint_for(error.code.name), name=error.code.name) from error
+    except OverflowError as error:
+        raise UsageError(f"a number is beyond what Kafka's protocol can carry: {error}") from error
+    except ValueError as error:
+        if not _is_by_librdkafka(error):
+            raise
+        raise UsageError(str(error)) from error
+
+
+def _is_by_librdkafka(error: ValueError) -> bool:
+    """Raised in its Python package, not in our code."""
+    innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
+    return str(innermost.f_globals.get("__name__", "")).partition(".")[0] == "confluent_kafka"
 
 
 def choose_cluster(

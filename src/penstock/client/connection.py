@@ -19,6 +19,7 @@ from typing import Any, Self
 from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError, Exchange
 from penstock.client.login import VERSIONS, LoginRefusedError, log_in
 from penstock.client.security import PLAINTEXT, ClientSecurity
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.message import Message
 from penstock.security.sasl.exchange import Credentials
 
@@ -69,7 +70,8 @@ class Connection:
         """
         async with asyncio.timeout(timeout_s):
             # Otherwise uvloop leaves the failure of a name behind that nobody fetches, where the caller is cancelled.
-            await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            with failing_as_unknown():
+                await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
             farewell_s = None if security.tls is None else _TLS_FAREWELL_S
             reader, writer = await asyncio.open_connection(
                 host, port, ssl=security.tls, ssl_shutdown_timeout=farewell_s
@@ -292,7 +294,8 @@ class BlockingConnection:
         """With credentials the client logs in, and again before each login ends. Raises LoginRefusedError where the
         broker does not let it in.
         """
-        plain = socket.create_connection((host, port), timeout_s)
+        with failing_as_unknown():
+            plain = socket.create_connection((host, port), timeout_s)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = plain if security.tls is None else _encrypt(plain, security.tls, host)
         self._exchange = Exchange(client_id, max_frame_size)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.core.metrics.counters import HttpMetrics
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.http.acceptor import Acceptor, MakeProtocol
 from penstock.http.authentication import Authenticator
 from penstock.http.exposure import check_exposure
@@ -140,7 +141,8 @@ async def _listen(host: str, port: int, check: Callable[[str], None]) -> socket.
     """On the first address of the name; an empty name is every address of the machine."""
     loop = asyncio.get_running_loop()
     try:
-        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        with failing_as_unknown():
+            found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror as error:
         raise _named(error, host, port) from error
     family, kind, protocol, _, address = found[0]

@@ -137,7 +137,8 @@ def _malformed(message_class: type[Message], version: int, error: Exception) -> 
 def _compile_encoder(key: _Key, *, sliced: bool) -> Any:
     message_class, version = key
     _check_version(message_class, version)
-    source = EncoderSource(version, version >= message_class.FLEXIBLE_FROM, sliced)
+    is_request = hasattr(message_class, "RESPONSE")
+    source = EncoderSource(version, version >= message_class.FLEXIBLE_FROM, sliced, is_request)
     source.struct(message_class, "m")
     source.add("return out")
     return source.compile(f"encode {message_class.__name__} v{version}")

@@ -84,8 +84,10 @@ def _split(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[F
 
 
 class EncoderSource(CodecSource):
-    def __init__(self, version: int, flexible: bool, sliced: bool) -> None:
+    def __init__(self, version: int, flexible: bool, sliced: bool, is_request: bool) -> None:
         super().__init__("def run(m, out, chunks):", sliced)
+        self.is_request = is_request
+        self.names["TooLong"] = struct.error  # as for a length that does not fit its two bytes
         self.version = version
         self.flexible = flexible
         self.start()
@@ -186,6 +188,9 @@ class EncoderSource(CodecSource):
             text = self.variable("b")
             self.add(f"{text} = {value}.encode()")
             self.length(f"len({text})", "h")
+            if self.flexible and self.is_request:  # no broker reads it, and each closes the connection
+                words = f"'a string has more than {_STRING_MAX:,} bytes'"
+                self.add(f"if len({text}) > {_STRING_MAX}: raise TooLong({words})")
             self.add(f"out += {text}")
             self.indent -= 1
         elif kind == "bytes":

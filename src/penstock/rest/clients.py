@@ -15,6 +15,7 @@ from penstock.client.brokers import Brokers
 from penstock.client.credentials import CredentialsError
 from penstock.client.security import ClientSecurity, client_security
 from penstock.core.config.types import ConfigError
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.http.authentication import Authenticator
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.http.callers.clients import CallerClients, ClientLimits
@@ -68,8 +69,9 @@ class Access:
         failure: OSError | None = None
         for address in self.servers:
             try:
-                async with asyncio.timeout(timeout_s):
-                    _, writer = await asyncio.open_connection(*address)
+                with failing_as_unknown():
+                    async with asyncio.timeout(timeout_s):
+                        _, writer = await asyncio.open_connection(*address)
             except OSError as error:
                 failure = error
             else:

@@ -366,3 +366,11 @@ def test_token_is_an_error_when_the_brokers_refuse() -> None:
         with pytest.raises(ApiError) as caught:
             asyncio.run(operation)
         assert caught.value.code is ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+def test_password_is_refused_unsalted_when_its_iterations_would_take_hours() -> None:
+    brokers = ScriptedBrokers({altered_users.AlterUserScramCredentialsRequest: [altered("b")]})
+    passwords = [NewPassword("a", "pencil", iterations=2_000_000_000), NewPassword("b", "pen")]
+    refused = asyncio.run(brokers.admin.security.set_passwords(passwords))
+    assert {user: error.code for user, error in refused.items()} == {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}
+    assert [row.name for _, request in brokers.sent for row in request.upsertions] == ["b"]

@@ -68,3 +68,10 @@ def test_every_message_and_each_hint_once_when_failures_are_raised() -> None:
         raise_failures(failures)
     assert caught.value.message == "a\nError: b\nError: c"
     assert caught.value.hint == "try x\ntry y"
+
+
+@pytest.mark.parametrize("settings", [{}, {"group.id": ""}])
+def test_usage_error_when_the_group_of_a_consumer_has_no_name(settings: dict[str, str]) -> None:
+    cluster = ClusterClient("127.0.0.1:1", settings)
+    with pytest.raises(UsageError, match="name of the group is empty"):
+        cluster.consumer({"group.id": ""})

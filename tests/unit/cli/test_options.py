@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
+import pytest
 import typer
 
 from penstock.cli.access.cluster_client import ClusterClient
+from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import on_cluster
+from penstock.protocol.errors import ApiError, ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +45,54 @@ def test_options_of_a_group_stand_in_its_place_when_help_lists_them() -> None:
     assert registered.callback is not None
     names = list(inspect.signature(registered.callback).parameters)
     assert names == ["name", "before", "width", "height", "after", "bootstrap_server", "command_config", "settings"]
+
+
+def name_no_topic() -> None:
+    from confluent_kafka import TopicCollection
+    from confluent_kafka.admin import AdminClient
+
+    AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}).describe_topics(TopicCollection([""]))
+
+
+def count_too_far() -> None:
+    from confluent_kafka.admin import NewTopic
+
+    NewTopic("t", 10**30)
+
+
+def ask_for_too_much() -> None:
+    raise ApiError(ErrorCode.INVALID_REQUEST, "the request cannot be written")
+
+
+@pytest.mark.parametrize(
+    ("mistake", "kind", "words"),
+    [
+        (name_no_topic, UsageError, "Empty topic name"),
+        (count_too_far, UsageError, "a number is beyond"),
+        (ask_for_too_much, CliError, "cannot be written"),
+    ],
+)
+def test_one_sentence_is_told_when_a_client_library_refuses_a_value(
+    mistake: Callable[[], None], kind: type[CliError], words: str
+) -> None:
+    app = typer.Typer()
+
+    @app.command()
+    @on_cluster
+    def fail(cluster: ClusterClient) -> None:
+        mistake()
+
+    with pytest.raises(kind, match=words):
+        typer.main.get_command(app).main([], standalone_mode=False)
+
+
+def test_our_own_mistakes_stay_mistakes_when_a_command_fails() -> None:
+    app = typer.Typer()
+
+    @app.command()
+    @on_cluster
+    def fail(cluster: ClusterClient) -> None:
+        raise ValueError("a defect")
+
+    with pytest.raises(ValueError, match="a defect"):
+        typer.main.get_command(app).main([], standalone_mode=False)

@@ -25,6 +25,10 @@ from tests.unit.client.scripted_broker import frame, list_groups_answer, serving
 
 
 class TestBlocking:
+    def test_name_is_unknown_when_no_host_can_have_it(self) -> None:
+        with pytest.raises(socket.gaierror, match="not known"):
+            BlockingConnection("kafka..example", 9092)
+
     @pytest.mark.parametrize("version", range(ListGroupsRequest.MAX_VERSION + 1))
     def test_response_is_decoded_when_the_version_is_plain_or_flexible(self, version: int) -> None:
         with serving(list_groups_answer) as port, BlockingConnection("127.0.0.1", port) as connection:
@@ -120,6 +124,10 @@ async def open_to(port: int) -> Connection:
 
 
 class TestAsync:
+    def test_name_is_unknown_when_no_host_can_have_it(self) -> None:
+        with pytest.raises(socket.gaierror, match="not known"):
+            asyncio.run(Connection.open("kafka..example", 9092))
+
     def test_answers_reach_their_requests_when_pipelined(self) -> None:
         requests: list[bytes] = []
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.core.socket_deadline import SocketDeadline, _shut_down
+from penstock.core.sockets.socket_deadline import SocketDeadline, _shut_down
 
 
 @contextlib.contextmanager
@@ -48,6 +48,12 @@ def test_connecting_fails_with_the_reason_when_nobody_listens() -> None:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
         SocketDeadline(30).connect("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("host", ["kafka..example", f"{'a' * 64}.example"])
+def test_name_is_unknown_when_no_host_can_have_it(host: str) -> None:
+    with pytest.raises(socket.gaierror, match="not known"):
+        SocketDeadline(30).connect(host, 9092)
 
 
 def test_wait_ends_when_the_time_is_over() -> None:

@@ -248,3 +248,8 @@ def test_start_fails_at_once_when_the_port_is_taken() -> None:
         taken.listen()
         with pytest.raises(OSError, match="in use"):
             asyncio.run(HttpServer("x", ROUTES).start("127.0.0.1", taken.getsockname()[1]))
+
+
+def test_name_is_unknown_when_no_host_can_have_it() -> None:
+    with pytest.raises(OSError, match=r"kafka\.\.example:1: Name or service not known"):
+        asyncio.run(HttpServer("x", ROUTES).start("kafka..example", 1))

@@ -269,3 +269,10 @@ def test_null_is_refused_when_the_protocol_knows_none_there() -> None:
 def test_empty_array_is_sent_when_a_version_knows_no_null() -> None:
     assert encode(MetadataRequest(topics=None), 0) == bytes(4)
     assert encode(MetadataResponse(brokers=None, topics=None), 0) == bytes(8)
+
+
+@pytest.mark.parametrize("version", [CreateTopicsRequest.MIN_VERSION, CreateTopicsRequest.MAX_VERSION])
+def test_string_of_a_request_is_refused_when_no_broker_would_read_it(version: int) -> None:
+    encode(CreateTopicsRequest(topics=[CreatableTopic(name="n" * 32_767)]), version)
+    with pytest.raises(struct.error):
+        encode(CreateTopicsRequest(topics=[CreatableTopic(name="n" * 32_768)]), version)

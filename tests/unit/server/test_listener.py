@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -260,3 +261,9 @@ class TestEnd:
 
     def test_listener_closes_at_once_when_nobody_is_connected(self, port: Port) -> None:
         asyncio.run(port.listener.close())
+
+
+def test_name_is_unknown_when_no_host_can_have_it() -> None:
+    listener = TcpListener("PLAINTEXT", LIMITS, SocketMetrics(), ManualClock())
+    with pytest.raises(socket.gaierror, match="not known"):
+        asyncio.run(listener.bind("kafka..example", 0))

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeVar
 from penstock.admin.changes.outcomes import Refusals, refusals
 from penstock.admin.queries.users import deletion, upsertion
 from penstock.client.brokers import Brokers
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
@@ -17,7 +18,7 @@ from penstock.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from penstock.security.sasl.passwords import SALT_RANDOMNESS, salt_password
-from penstock.security.sasl.scram import MIN_ITERATIONS, SCRAM_HASHES, SHA_512
+from penstock.security.sasl.scram import MAX_ITERATIONS, MIN_ITERATIONS, SCRAM_HASHES, SHA_512
 
 Row = TypeVar("Row", ScramCredentialUpsertion, ScramCredentialDeletion)
 
@@ -41,8 +42,11 @@ class Credential(NamedTuple):
 
 async def set_passwords(brokers: Brokers, passwords: Iterable[NewPassword]) -> Refusals:
     """By user. Raises KeyError for a mechanism that is none of SCRAM."""
-    rows = await asyncio.to_thread(lambda: [_salt(each) for each in passwords])  # each takes some milliseconds
-    refused: Refusals = {}
+    wanted = list(passwords)
+    # To salt with them would take hours, in a thread that nobody can stop.
+    refused: Refusals = {each.user: _too_many() for each in wanted if each.iterations > MAX_ITERATIONS}
+    kept = [each for each in wanted if each.user not in refused]
+    rows = await asyncio.to_thread(lambda: [_salt(each) for each in kept])  # each takes some milliseconds
     for some in _rounds(rows):
         refused |= await _alter(brokers, AlterUserScramCredentialsRequest(upsertions=some))
     return refused
@@ -54,6 +58,10 @@ async def delete_passwords(brokers: Brokers, credentials: Iterable[Credential]) 
     for some in _rounds(deletion(*each) for each in credentials):
         refused |= await _alter(brokers, AlterUserScramCredentialsRequest(deletions=some))
     return refused
+
+
+def _too_many() -> ApiError:
+    return ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations")
 
 
 def _salt(new: NewPassword) -> ScramCredentialUpsertion:

@@ -28,6 +28,7 @@ from penstock.broker.peers.peer import versions_request
 from penstock.broker.peers.peers import Peer, Peers, PeerUnavailableError
 from penstock.cluster.image import MetadataImage
 from penstock.core.listeners import Endpoint
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.core.time.backoff import Backoff, Chance, Pauses
 from penstock.protocol.errors import ApiError
 
@@ -225,7 +226,8 @@ async def probe_by_tcp(endpoint: Endpoint) -> Probe:
     outcome = Probe.UNKNOWN
     try:
         async with asyncio.timeout(_PROBE_TIMEOUT_S):
-            found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+            with failing_as_unknown():
+                found = await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
             for family, kind, protocol, _, address in found:
                 with socket.socket(family, kind, protocol) as sock:
                     sock.setblocking(False)

@@ -18,6 +18,7 @@ from penstock.client import addresses
 from penstock.client.java_settings import NO_TOKENS, TOKEN
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.client.routes.answers import COORDINATOR_MOVED
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -75,8 +76,11 @@ class ClusterClient:
     def consumer(self, overrides: Mapping[str, Any]) -> Consumer:
         from confluent_kafka import Consumer
 
+        config = self._client_config(overrides)
+        if config.get("group.id") == "":  # librdkafka's binding would end the process
+            raise UsageError("the name of the group is empty")
         self.check_reachable()
-        return Consumer(self._client_config(overrides))
+        return Consumer(config)
 
     def _client_config(self, overrides: Mapping[str, Any]) -> dict[str, Any]:
         """User settings beat ours. The library's log is silent unless asked for: its errors are told once, by us."""
@@ -132,7 +136,9 @@ class ClusterClient:
 
 def _try_plain(host: str, port: int, patience_s: float) -> bool:
     """Whether it answers within the time. Raises OSError where nobody listens."""
-    with socket.create_connection((host, port), timeout=patience_s) as probe:
+    with failing_as_unknown():
+        connection = socket.create_connection((host, port), timeout=patience_s)
+    with connection as probe:
         try:
             probe.sendall(_PROBE)
             begun = probe.recv(1)

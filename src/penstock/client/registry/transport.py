@@ -23,7 +23,7 @@ from urllib.parse import quote, urlencode
 from penstock.client.registry.errors import RegistryAnswerError, RegistryUnreachableError
 from penstock.client.registry.settings import RegistrySettings, RegistryUrl
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
-from penstock.core.socket_deadline import SocketDeadline
+from penstock.core.sockets.socket_deadline import SocketDeadline
 
 # A list of ten thousands of subjects, or a schema of a megabyte with its references.
 _MAX_ANSWER_BYTES = 32 << 20
@@ -181,7 +181,7 @@ class RegistryTransport:
         connection = http.client.HTTPConnection(url.host, url.port)
         try:
             sock = deadline.connect(url.host, url.port)
-        except (OSError, UnicodeError) as error:
+        except OSError as error:
             raise _NotAskedError(_reason(error)) from None
         connection.sock = sock
         if url.scheme == "https":

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.pipelines.errors import PipelineError
 
 # As Spark has them (SparkMasterRegex). By way of PySpark no other begins anything: spark-submit refuses it.
@@ -25,7 +26,8 @@ Connect = Callable[[str, int], None]
 
 
 def _connect(host: str, port: int) -> None:
-    socket.create_connection((host, port), _PATIENCE_S).close()
+    with failing_as_unknown():
+        socket.create_connection((host, port), _PATIENCE_S).close()
 
 
 def check_master(master: str, environment: Mapping[str, str] = os.environ, connect: Connect = _connect) -> None:

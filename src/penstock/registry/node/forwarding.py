@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import h11
 
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.registry.node.election import Identity
 
 # Set on a forwarded request: the leader does not forward it again.
@@ -83,7 +84,8 @@ class Forwarder:
             tls = self._tls
         elif self._tls is not None:
             raise OSError("it speaks http, and passwords that came by https do not go on in plain text")
-        reader, writer = await asyncio.open_connection(leader.host, leader.port, ssl=tls)
+        with failing_as_unknown():
+            reader, writer = await asyncio.open_connection(leader.host, leader.port, ssl=tls)
         try:
             yield reader, writer
         finally:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import SplitResult, urlsplit
 
-from penstock.core.socket_deadline import SocketDeadline
+from penstock.core.sockets.socket_deadline import SocketDeadline
 
 # A key set has a few keys of some 500 bytes each.
 MAX_BYTES = 512 * 1024

@@ -13,6 +13,7 @@ from penstock.broker.session import Outcome, Reply, Session
 from penstock.core.clock import Clock
 from penstock.core.logs import CLIENT_BURST, Limiter, RateLimitedLog
 from penstock.core.metrics.counters import SocketMetrics
+from penstock.core.sockets.host_names import failing_as_unknown
 from penstock.protocol.message import Buffer
 from penstock.security.addresses import canonical_host
 from penstock.server.net import limits
@@ -87,9 +88,10 @@ class TcpListener:
     async def bind(self, host: str, port: int) -> None:
         """Takes the port, so that its number is known, without accepting anybody yet."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self.new_protocol, host or None, port, backlog=BACKLOG, start_serving=False, reuse_address=True
-        )
+        with failing_as_unknown():
+            self._server = await loop.create_server(
+                self.new_protocol, host or None, port, backlog=BACKLOG, start_serving=False, reuse_address=True
+            )
         self.host = host
         self.port = self._server.sockets[0].getsockname()[1]
 

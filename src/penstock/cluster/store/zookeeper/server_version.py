@@ -11,7 +11,7 @@ import socket
 import ssl
 from typing import NamedTuple
 
-from penstock.core.socket_deadline import SocketDeadline
+from penstock.core.sockets.socket_deadline import SocketDeadline
 
 # CVE-2023-44981 (a server joins without a login) and CVE-2024-23944 (any client learns the names of nodes) are fixed
 # from these versions on: the second in the line before.

@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Iterator
 
+from penstock.core.sockets.host_names import failing_as_unknown
+
 
 class SocketDeadline:
     def __init__(self, seconds: float) -> None:
@@ -32,7 +34,9 @@ class SocketDeadline:
     def connect(self, host: str, port: int) -> socket.socket:
         """Connects to the first address of the host that can be reached. Raises OSError."""
         failure = OSError("the host has no address")
-        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        with failing_as_unknown():
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for family, kind, protocol, _, address in found:
             left_s = self.left_s()
             try:
                 sock = socket.socket(family, kind, protocol)

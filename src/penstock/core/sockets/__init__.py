@@ -1,0 +1,1 @@
+"""Names of hosts, and questions over blocking sockets that end in time."""
