@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from penstock.client.connection import LoginRefusedError
+from penstock.client.connection.versions import UnservedApiError
 from penstock.client.retries import SYSTEM_CHANCE
 from penstock.client.routes.links import ClientClosedError, Link, NobodyAnswersError, NotSentError
 from penstock.client.sendings import Sendings
-from penstock.client.versioned_client import UnservedApiError
 from penstock.core.time.backoff import Backoff, Pauses
 from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
 from penstock.protocol.message import Message

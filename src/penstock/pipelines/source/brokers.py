@@ -29,7 +29,7 @@ _SOFTWARE = "penstock-spark"
 # A worker reads for one query at a time, but outlives queries. Brokers that were closed connect again when asked.
 _MOST_CLUSTERS = 8
 # The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
-_NEWEST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
+_NEWEST_VERSIONS = {FetchRequest: 12, MetadataRequest: 12, ListOffsetsRequest: 7}
 
 
 class Brokers:
