@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from penstock.client.addresses import Address, Heard
-from penstock.client.connection import LoginRefusedError
+from penstock.client.routes.failures import may_pass
 from penstock.client.routes.links import ClientClosedError, Link, Links, NobodyAnswersError
 from penstock.client.routes.topology import CoordinatorKey, KnownTopic, Topology, metadata_request, refusal_of
 from penstock.core.limits import MAX_TOPIC_NAME_LENGTH
@@ -39,9 +39,9 @@ class RouteFinder:
         for address in self.topology.candidates(self.heard, lambda each: links.find(each) is not None):
             try:
                 return await links.get(address)
-            except (LoginRefusedError, ClientClosedError):
-                raise
             except OSError as error:
+                if not may_pass(error):
+                    raise
                 self.heard.note_failure(address, error)
                 failures.append(f"{address[0]}:{address[1]} ({error.strerror or str(error) or type(error).__name__})")
         raise NobodyAnswersError(f"no broker answers at {', '.join(failures)}")
