@@ -25,7 +25,7 @@ from penstock.admin.look import Look, NodeLink, Wire
 from penstock.admin.picture import Wish, read_picture
 from penstock.admin.state.cluster import ClusterState
 from penstock.client.addresses import Address
-from penstock.client.routes.route_finder import metadata_request
+from penstock.client.routes.topology import metadata_request
 from penstock.protocol.message import Message
 from penstock.protocol.messages.metadata import MetadataResponse
 

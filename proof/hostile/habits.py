@@ -9,7 +9,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AdminClient
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.metadata import MetadataRequest

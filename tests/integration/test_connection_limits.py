@@ -7,7 +7,7 @@ import time
 import urllib.request
 
 from penstock.client.connection import BlockingConnection
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.testing.processes import find_free_port

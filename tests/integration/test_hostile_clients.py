@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from penstock.client.connection import BlockingConnection
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.core.loops import new_event_loop
 from penstock.embedded import AsyncBroker, Broker
 from penstock.log.formats import names

@@ -13,7 +13,9 @@ A connection carries requests and answers in order. What can happen to it:
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
+import os
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -22,7 +24,8 @@ from typing import Any, NamedTuple, Protocol
 from penstock.broker.cluster_links import Wires
 from penstock.broker.peers.failure_detection import Probe
 from penstock.broker.session import Reply, Session
-from penstock.client.exchange import ConnectionClosedError, Exchange
+from penstock.client.connection.core import ConnectionCore
+from penstock.client.connection.exchange import ConnectionClosedError
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
 from proof.simulation.machine import joined
@@ -40,6 +43,7 @@ _BREAK = 0.001
 # How many times slower than the network of the clients: replicas that are behind show what quick ones hide.
 _SLOWNESS = (1, 1, 8, 60)
 LISTENER = "PLAINTEXT"
+_RESET = ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
 # The owner of the network's own events.
 _NETWORK = -3
 
@@ -202,7 +206,7 @@ class Wire:
         self.source = source
         self.target = target
         self.silence = 0  # one more with each time that it was whole again
-        self.link = WireLink(self, Exchange(client_id))
+        self.link = WireLink(self, ConnectionCore(client_id))
         self._network = network
         self._chance = random.Random(network.chance.getrandbits(64))
         self._session = Session(f"{client_id}-{number}", f"10.0.1.{source}", LISTENER)
@@ -286,7 +290,7 @@ class Wire:
         if place == self.target:
             self._stop_serving()
         else:
-            self.link.end("the connection was closed")
+            self.link.end()
         if not is_silent:
             way = self._there if place == self.source else self._back
             self._carry(way, lambda: self._lose(way.target))
@@ -303,17 +307,16 @@ class Wire:
         """Nothing was acknowledged for too long: the source's kernel ends its side. The target's is half-open."""
         self._there.held.clear()
         self._back.held.clear()
-        self.link.fell_silent = True
-        self._lose(self.source)
+        self._lose(self.source, TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
 
-    def _lose(self, place: int) -> None:
+    def _lose(self, place: int, error: OSError = _RESET) -> None:
         if not self._is_open[place]:
             return
         self._is_open[place] = False
         if place == self.target:
             self._stop_serving()
         else:
-            self.enter_source(self.link.lose)
+            self.enter_source(lambda: self.link.lose(error))
         if not any(self._is_open.values()):
             self._network.forget(self)
 
@@ -359,27 +362,27 @@ _Direction = tuple[int, int]
 
 
 class WireLink:
-    """The source's end: what `broker.peers` takes for a connection."""
+    """The source's end: what `broker.peers` takes for a connection. It drives the core that sockets are driven for."""
 
-    def __init__(self, wire: Wire, exchange: Exchange) -> None:
+    def __init__(self, wire: Wire, core: ConnectionCore) -> None:
         self._wire = wire
-        self._exchange = exchange
+        self._core = core
+        core.hang_up = self._hang_up
         self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._failure: str | None = None
-        self._lost: Callable[[], None] | None = None
-        self.fell_silent = False
 
     @property
     def is_open(self) -> bool:
-        return self._failure is None
+        return self._core.is_open
+
+    @property
+    def fell_silent(self) -> bool:
+        return self._core.fell_silent
 
     def on_lost(self, listener: Callable[[], None]) -> None:
-        self._lost = listener
+        self._core.on_lost = listener
 
     async def request(self, message: Message, version: int, *, timeout_s: float | None = None) -> Any:
-        if self._failure is not None:
-            raise ConnectionClosedError(self._failure)
-        correlation_id, frame = self._exchange.encode_request(message, version)
+        correlation_id, frame = self._core.encode_request(message, version)
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._waiting[correlation_id] = answer
         self._wire.send(frame[_SIZE_PREFIX:])
@@ -387,13 +390,10 @@ class WireLink:
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError:
-            self.end("a request on this connection timed out")
-            self._wire.close()
-            raise TimeoutError(f"no answer to {type(message).__name__} within {timeout_s} s") from None
+            raise self._core.time_out(type(message).__name__, timeout_s) from None
 
     async def close(self) -> None:
-        self.end("the connection was closed")
-        self._wire.close()
+        self.end()
 
     # ---- for the wire
 
@@ -401,28 +401,27 @@ class WireLink:
         self._wire.enter_source(lambda: self._receive(data))
 
     def _receive(self, data: bytes) -> None:
-        if self._failure is not None:
+        if not self._core.is_open:
             return
-        correlation_id, response = self._exchange.decode_response(data[_SIZE_PREFIX:])
+        correlation_id, response = self._core.take_answer(data[_SIZE_PREFIX:])
         answer = self._waiting.pop(correlation_id)
         if not answer.done():  # the caller may have been cancelled
             answer.set_result(response)
 
-    def lose(self) -> None:
+    def lose(self, error: OSError) -> None:
         """The other side or the network ended the connection."""
-        if self._failure is None:
-            self.end("the connection was lost")
-            if self._lost is not None:
-                self._lost()
+        self._core.lose(error)
 
-    def end(self, reason: str) -> None:
-        if self._failure is None:
-            self._failure = reason
+    def end(self) -> None:
+        self._core.end("the connection was closed")
+
+    def _hang_up(self, failure: ConnectionClosedError) -> None:
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
-                answer.set_exception(ConnectionClosedError(reason))
+                answer.set_exception(failure)
                 answer.exception()  # a caller that was cancelled meanwhile will not fetch it
+        self._wire.close()
 
 
 def host_of(place: int) -> str:

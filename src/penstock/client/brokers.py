@@ -27,8 +27,8 @@ from penstock.client.own_work import settle_by_asking
 from penstock.client.routes.answers import CONTROLLER_MOVED, COORDINATOR_MOVED, LEADER_MOVED, NOWHERE, has_code
 from penstock.client.routes.attempts import Attempts, BrokersUnreachableError, MovedError
 from penstock.client.routes.links import CONNECT_TIMEOUT_S, Link, Links
-from penstock.client.routes.route_finder import RouteFinder, metadata_request
-from penstock.client.routes.topology import Topology
+from penstock.client.routes.route_finder import RouteFinder
+from penstock.client.routes.topology import Topology, metadata_request
 from penstock.client.security import PLAINTEXT, SecuritySource
 from penstock.client.sendings import Sendings
 from penstock.protocol.errors import ApiError, ErrorCode

@@ -5,43 +5,25 @@ The broker is asked for its versions once, when the client is opened. Blocking, 
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-from collections.abc import Mapping
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from penstock.client.addresses import Address
-from penstock.client.connection import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, BlockingConnection
+from penstock.client.connection.blocking_connection import BlockingConnection, take_steps
+from penstock.client.connection.certificate import end_of_certificate
+from penstock.client.connection.core import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
+from penstock.client.connection.versions import NO_LIMITS, Newest, UnservedApiError, Versions, ask_versions
 from penstock.client.security import PLAINTEXT, ClientSecurity
-from penstock.protocol.errors import ApiError, ErrorCode, error_of
 from penstock.protocol.message import Message
-from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.api_versions import ApiVersionsResponse
+
+__all__ = ["UnservedApiError", "VersionedClient"]
 
 Response = TypeVar("Response", bound=Message)
 
-_SOFTWARE_VERSION = "1"
-
-
-class UnservedApiError(ApiError):
-    """The broker serves no version of a request that is known here."""
-
-    def __init__(self, api: str) -> None:
-        super().__init__(ErrorCode.UNSUPPORTED_VERSION, f"the broker does not serve {api} in a version known here")
-        self.api = api
-
-
-def choose_version(request: type[Message], served: ApiVersionsResponse, newest: int | None = None) -> int:
-    """The highest version that both sides know, and not above `newest`; UnservedApiError when there is none."""
-    wanted = request.MAX_VERSION if newest is None else min(request.MAX_VERSION, newest)
-    for api in served.api_keys:
-        version = min(api.max_version, wanted)
-        if api.api_key == request.API_KEY and version >= max(api.min_version, request.MIN_VERSION):
-            return version
-    raise UnservedApiError(request.__name__.removesuffix("Request"))
-
 
 class VersionedClient:
-    """`newest` limits the versions of some requests, by API key. `software` is what the broker's metrics and logs call
+    """`newest` limits the versions of some requests. `software` is what the broker's metrics and logs call
     this client: letters, digits, dots and dashes (KIP-511), where a client id may be anything.
 
     Every method may raise OSError (the connection ended, or no answer came in time) and UnservedApiError.
@@ -52,13 +34,20 @@ class VersionedClient:
         connection: BlockingConnection,
         address: Address,
         software: str,
-        newest: Mapping[int, int] | None = None,
+        newest: Newest = NO_LIMITS,
         answer_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         self.address = address
         self._connection = connection
-        self._newest = newest or {}
-        self.served = _ask_versions(connection, software, answer_timeout_s)
+
+        def ask(message: Message, version: int) -> Any:
+            return connection.request(message, version, timeout_s=answer_timeout_s)
+
+        self._versions = Versions(take_steps(ask_versions(software), ask), newest)
+
+    @property
+    def served(self) -> ApiVersionsResponse:
+        return self._versions.served
 
     @classmethod
     def open(
@@ -69,7 +58,7 @@ class VersionedClient:
         software: str,
         timeout_s: float = CONNECT_TIMEOUT_S,
         security: ClientSecurity = PLAINTEXT,
-        newest: Mapping[int, int] | None = None,
+        newest: Newest = NO_LIMITS,
         answer_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Self:
         """OSError when nobody listens there or answers, and ApiError when the broker does not tell its versions."""
@@ -96,8 +85,7 @@ class VersionedClient:
 
     def send(self, message: Message) -> int:
         """The number to `receive` the answer with: several requests may be on their way."""
-        version = choose_version(type(message), self.served, self._newest.get(message.API_KEY))
-        return self._connection.send(message, version)
+        return self._connection.send(message, self._versions.choose(type(message)))
 
     def receive(
         self, request_id: int, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S
@@ -114,29 +102,3 @@ class VersionedClient:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def end_of_certificate(der: bytes | None) -> datetime.datetime | None:
-    """None for no certificate, and for one that cannot be read."""
-    if der is None:
-        return None
-    from penstock.security.tls.der import DerError, read_certificate
-
-    with contextlib.suppress(DerError):
-        return read_certificate(der).valid_until
-    return None
-
-
-def ask_for_versions(software: str) -> ApiVersionsRequest:
-    """Sent at its highest version first. An older broker answers UNSUPPORTED_VERSION; all of them serve version 0."""
-    return ApiVersionsRequest(client_software_name=software, client_software_version=_SOFTWARE_VERSION)
-
-
-def _ask_versions(connection: BlockingConnection, software: str, timeout_s: float) -> ApiVersionsResponse:
-    request = ask_for_versions(software)
-    answer: ApiVersionsResponse = connection.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        answer = connection.request(request, 0, timeout_s=timeout_s)
-    if answer.error_code != ErrorCode.NONE:
-        raise error_of(answer.error_code)
-    return answer

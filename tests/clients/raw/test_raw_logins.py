@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.exchange import Exchange
+from penstock.client.connection.exchange import Exchange
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest

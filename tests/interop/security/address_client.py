@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from typing import Any, Self
 
-from penstock.client.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, Exchange
+from penstock.client.connection.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, Exchange
 from penstock.protocol.message import Message
 
 TIMEOUT_S = 20.0

@@ -11,7 +11,7 @@ import struct
 import pytest
 
 from penstock.client.connection import BlockingConnection, Connection, ConnectionClosedError
-from penstock.client.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.framing import (
@@ -271,12 +271,28 @@ class TestAsync:
         async def run(port: int) -> None:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
             reader = asyncio.StreamReader()
-            connection = Connection(reader, writer, Exchange("me", 1_000))
+            connection = Connection(reader, writer, ConnectionCore("me", 1_000))
             lost = asyncio.Event()
             connection.on_lost(lost.set)
             reader.set_exception(OSError(code, os.strerror(code)))
             await asyncio.wait_for(lost.wait(), 20)
             assert connection.fell_silent is is_silent
+            await connection.close()
+
+        with serving(lambda _: b"") as port:
+            asyncio.run(run(port))
+
+    def test_connection_closes_when_an_answer_comes_after_its_end(self) -> None:
+        async def run(port: int) -> None:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader = asyncio.StreamReader()
+            connection = Connection(reader, writer, ConnectionCore("me"))
+            pending = await connection.begin(ListGroupsRequest(), 0)
+            request = ConnectionCore("me").encode_request(ListGroupsRequest(), 0)[1]
+            reader.feed_data(list_groups_answer(request[4:]))
+            connection.end("the broker did not answer")
+            with pytest.raises(ConnectionClosedError, match="did not answer"):
+                await pending
             await connection.close()
 
         with serving(lambda _: b"") as port:

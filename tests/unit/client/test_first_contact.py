@@ -10,7 +10,7 @@ import socket
 import pytest
 
 from penstock.client.brokers import BrokersUnreachableError, LoginRefusedError
-from penstock.client.exchange import ConnectionClosedError, Exchange
+from penstock.client.connection.exchange import ConnectionClosedError, Exchange
 from penstock.client.routes.attempts import Attempts
 from penstock.client.routes.first_contact import hint_for, wait_for_contact
 from penstock.client.routes.links import NobodyAnswersError

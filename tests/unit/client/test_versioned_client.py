@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.client.versioned_client import UnservedApiError, VersionedClient, choose_version
+from penstock.client.connection.versions import UnservedApiError, choose_version
+from penstock.client.versioned_client import VersionedClient
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.framing import decode_request_header, encode_response_header
@@ -72,7 +73,9 @@ def test_request_keeps_below_the_callers_limit_when_there_is_one() -> None:
     served = serves(ApiVersion(api_key=LIST_GROUPS, min_version=0, max_version=5))
     with (
         serving(broker(asked, served)) as port,
-        VersionedClient.open(("127.0.0.1", port), client_id="me", software="tests", newest={LIST_GROUPS: 1}) as client,
+        VersionedClient.open(
+            ("127.0.0.1", port), client_id="me", software="tests", newest={ListGroupsRequest: 1}
+        ) as client,
     ):
         client.request(ListGroupsRequest(), ListGroupsResponse)
     assert asked[-1] == (LIST_GROUPS, 1)

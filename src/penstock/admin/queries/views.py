@@ -15,7 +15,7 @@ from penstock.admin.queries.topics import list_moves, read_brokers, read_control
 from penstock.admin.state.cluster import ClusterState
 from penstock.admin.state.parts import Failure, Part, Partial, PartRead
 from penstock.client.addresses import Address, format_address
-from penstock.client.routes.route_finder import metadata_request
+from penstock.client.routes.topology import metadata_request
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.metadata import MetadataResponse
 

@@ -6,16 +6,17 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from penstock.broker.peers.peer_requests import AnswerLostError, PeerUnavailableError
-from penstock.client.versioned_client import UnservedApiError, choose_version
+from penstock.client.connection import versions
+from penstock.client.connection.asyncio_connection import take_steps
+from penstock.client.connection.versions import UnservedApiError, Versions
 from penstock.core.listeners import Endpoint
-from penstock.protocol.errors import ErrorCode
+from penstock.protocol.errors import ApiError
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 __all__ = ["SOFTWARE", "Connect", "Link", "Peer", "PeerUnavailableError", "ask_versions"]
 
 SOFTWARE = "penstock-broker"
-_SOFTWARE_VERSION = "1"
 
 
 class Link(Protocol):
@@ -49,8 +50,7 @@ class Peer:
         self.node_id = node_id
         self.endpoint = endpoint
         self._link = link
-        self._served = served
-        self._versions: dict[type[Message], int] = {}  # of the requests that brokers send: a dozen classes
+        self._versions = Versions(served)
 
     @property
     def is_open(self) -> bool:
@@ -58,13 +58,10 @@ class Peer:
 
     def version_of(self, request: type[Message]) -> int:
         """The highest version that both brokers know. Raises PeerUnavailableError when there is none."""
-        version = self._versions.get(request)
-        if version is None:
-            try:
-                version = self._versions[request] = choose_version(request, self._served)
-            except UnservedApiError as error:
-                raise PeerUnavailableError(f"broker {self.node_id}: {error.message}") from error
-        return version
+        try:
+            return self._versions.choose(request)
+        except UnservedApiError as error:
+            raise PeerUnavailableError(f"broker {self.node_id}: {error.message}") from error
 
     async def request(self, message: Message, timeout_s: float) -> Any:
         """The response, an object of `message.RESPONSE`. Without an answer in time the connection ends, and `request`
@@ -81,15 +78,16 @@ class Peer:
 
 
 def versions_request() -> ApiVersionsRequest:
-    return ApiVersionsRequest(client_software_name=SOFTWARE, client_software_version=_SOFTWARE_VERSION)
+    return versions.versions_request(SOFTWARE)
 
 
 async def ask_versions(link: Link, timeout_s: float) -> ApiVersionsResponse:
     """The versions that the other broker serves. Raises TimeoutError or OSError."""
-    request = versions_request()
-    answer: ApiVersionsResponse = await link.request(request, ApiVersionsRequest.MAX_VERSION, timeout_s=timeout_s)
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:  # an older release; all releases serve version 0
-        answer = await link.request(request, 0, timeout_s=timeout_s)
-    if answer.error_code != ErrorCode.NONE:
-        raise ConnectionError(f"the versions were refused with error {answer.error_code}")
-    return answer
+
+    def ask(message: Message, version: int) -> Awaitable[Any]:
+        return link.request(message, version, timeout_s=timeout_s)
+
+    try:
+        return await take_steps(versions.ask_versions(SOFTWARE), ask)
+    except ApiError as error:
+        raise ConnectionError(f"the versions were refused with error {error.code}: {error.message}") from error

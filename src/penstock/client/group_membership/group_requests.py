@@ -16,9 +16,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from penstock.client.brokers import Brokers, CoordinatorKind
-from penstock.client.connection import LoginRefusedError
 from penstock.client.retries import SYSTEM_CHANCE
-from penstock.client.routes.links import ClientClosedError
+from penstock.client.routes.failures import may_pass
 from penstock.core.time.backoff import Backoff, Pauses
 from penstock.protocol.errors import ApiError, ErrorCode, error_of, is_retriable, known_code
 from penstock.protocol.message import Message
@@ -98,12 +97,8 @@ class Joining:
         while True:
             try:
                 generation = await self._try_to_join()
-            except (LoginRefusedError, ClientClosedError):
-                raise
-            except OSError:
-                generation = None
-            except ApiError as error:
-                if not is_retriable(error.code):
+            except (OSError, ApiError) as error:
+                if not may_pass(error):
                     raise
                 generation = None
             if generation is not None:
@@ -117,12 +112,8 @@ class Joining:
         )
         try:
             answer: HeartbeatResponse = await self._ask(request, timeout_s)
-        except (LoginRefusedError, ClientClosedError):
-            raise
-        except OSError:
-            return None
-        except ApiError as error:
-            if is_retriable(error.code):
+        except (OSError, ApiError) as error:
+            if may_pass(error):
                 return None
             raise
         code = known_code(answer.error_code)

@@ -30,7 +30,6 @@ from typing import Any, Protocol
 
 from penstock.client.batches.batch_builder import PreparedBatch, Sequenced, finish_batch
 from penstock.client.brokers import BrokersUnreachableError
-from penstock.client.connection import LoginRefusedError
 from penstock.client.partition_writes.outcomes import (
     REFUSED_FOR_CONTENT,
     Appended,
@@ -42,6 +41,7 @@ from penstock.client.partition_writes.outcomes import (
 )
 from penstock.client.retries import SYSTEM_CHANCE
 from penstock.client.routes.attempts import BACKOFF, Attempts
+from penstock.client.routes.failures import may_pass
 from penstock.client.routes.links import ClientClosedError, NotSentError
 from penstock.core.time.backoff import Pauses
 from penstock.core.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -132,13 +132,12 @@ class ProducerBatch:
     def note_failure(self, error: OSError | ApiError) -> None:
         """No answer came."""
         self.failure = error
-        if isinstance(error, ApiError):
-            self.verdict = ProduceVerdict.AGAIN if is_retriable(error.code) else ProduceVerdict.REFUSED
-        elif isinstance(error, LoginRefusedError | ClientClosedError):
+        if not may_pass(error):
             self.verdict = ProduceVerdict.REFUSED
-        else:
-            self.verdict = ProduceVerdict.AGAIN
-            self.is_uncertain = self.is_uncertain or not isinstance(error, NotSentError)
+            return
+        self.verdict = ProduceVerdict.AGAIN
+        if isinstance(error, OSError) and not isinstance(error, NotSentError):
+            self.is_uncertain = True
 
     def split_up(self) -> Sequence[ProducerBatch]:
         """What takes the place of a batch that was not written: its halves, if that may help anybody."""
@@ -381,7 +380,7 @@ class PartitionWriter:
 
     def _give_up(self, batch: ProducerBatch) -> None:
         failure = batch.failure
-        if isinstance(failure, OSError) and not isinstance(failure, LoginRefusedError | ClientClosedError):
+        if isinstance(failure, OSError) and may_pass(failure):
             kind = TimeoutError if batch.is_uncertain else BrokersUnreachableError
             failure = kind(f"the batch was not written in time: {failure}")
         if batch.is_uncertain:

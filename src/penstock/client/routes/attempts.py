@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from penstock.client.connection import LoginRefusedError
 from penstock.client.retries import SYSTEM_CHANCE
-from penstock.client.routes.links import ClientClosedError, Link, NobodyAnswersError, NotSentError
+from penstock.client.routes.failures import may_pass
+from penstock.client.routes.links import Link, NobodyAnswersError, NotSentError
 from penstock.client.sendings import Sendings
-from penstock.client.versioned_client import UnservedApiError
 from penstock.core.time.backoff import Backoff, Pauses
-from penstock.protocol.errors import ApiError, ErrorCode, is_retriable
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 
 T = TypeVar("T")
@@ -89,7 +88,7 @@ class Attempts:
         self._waits_for = None
         if isinstance(error, MovedError):
             return True
-        if isinstance(error, LoginRefusedError | ClientClosedError | UnservedApiError):
+        if not may_pass(error):
             return False
         if isinstance(error, OSError):
             return self._retry or not self._sendings.is_lost
@@ -98,7 +97,7 @@ class Attempts:
             if self._unknown_until is None:
                 self._unknown_until = now + _UNKNOWN_FOR_S
             return now < self._unknown_until
-        return is_retriable(error.code)
+        return True
 
     def _check_patience(self, error: Exception) -> None:
         now = asyncio.get_running_loop().time()

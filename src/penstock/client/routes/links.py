@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+from collections.abc import Awaitable
 from typing import Any
 
 from penstock.client.addresses import Address
-from penstock.client.connection import Connection, ConnectionClosedError
+from penstock.client.connection.asyncio_connection import Connection, take_steps
+from penstock.client.connection.certificate import end_of_certificate
+from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.versions import Versions, ask_versions
 from penstock.client.routes.socket_options import set_options
 from penstock.client.security import ClientSecurity, SecuritySource
-from penstock.client.versioned_client import ask_for_versions, choose_version, end_of_certificate
-from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from penstock.protocol.messages.api_versions import ApiVersionsResponse
@@ -65,7 +67,7 @@ class Link:
         self.address = address
         self._connection = connection
         self.served = served
-        self._versions: dict[type[Message], int] = {}
+        self._versions = Versions(served, _NEWEST)
 
     @property
     def is_open(self) -> bool:
@@ -87,10 +89,7 @@ class Link:
 
     def version_of(self, message: Message) -> int:
         """UnservedApiError where there is none that both sides know."""
-        kind = type(message)
-        version = self._versions.get(kind)
-        if version is None:
-            version = self._versions[kind] = choose_version(kind, self.served, _NEWEST.get(kind))
+        version = self._versions.choose(type(message))
         if isinstance(message, ProduceRequest) and message.transactional_id is not None:
             return min(version, _NEWEST_TRANSACTIONAL_PRODUCE)
         return version
@@ -198,21 +197,15 @@ class Links:
             security=source if isinstance(source, ClientSecurity) else await asyncio.to_thread(source),
             set_options=set_options,
         )
+
+        def ask(message: Message, version: int) -> Awaitable[Any]:
+            return connection.request(message, version, timeout_s=self._connect_timeout_s)
+
         try:
-            return Link(address, connection, await _ask_versions(connection, self._connect_timeout_s))
+            return Link(address, connection, await take_steps(ask_versions(_SOFTWARE), ask))
         except BaseException:
             await connection.close()
             raise
-
-
-async def _ask_versions(connection: Connection, timeout_s: float) -> ApiVersionsResponse:
-    request = ask_for_versions(_SOFTWARE)
-    answer: ApiVersionsResponse = await connection.request(request, request.MAX_VERSION, timeout_s=timeout_s)
-    if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
-        answer = await connection.request(request, 0, timeout_s=timeout_s)
-    if answer.error_code != ErrorCode.NONE:
-        raise error_of(answer.error_code)
-    return answer
 
 
 def _fetch_exception(attempt: asyncio.Task[Link]) -> None:

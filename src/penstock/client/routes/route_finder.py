@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from penstock.client.addresses import Address, Heard
-from penstock.client.connection import LoginRefusedError
+from penstock.client.routes.failures import may_pass
 from penstock.client.routes.links import ClientClosedError, Link, Links, NobodyAnswersError
-from penstock.client.routes.topology import CoordinatorKey, KnownTopic, Topology
+from penstock.client.routes.topology import CoordinatorKey, KnownTopic, Topology, metadata_request, refusal_of
 from penstock.core.limits import MAX_TOPIC_NAME_LENGTH
 from penstock.protocol.errors import ApiError, ErrorCode, error_of
 from penstock.protocol.message import Message
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 # A broker that does not answer these within the time is hung: another one is asked.
 _ANSWER_TIMEOUT_S = 5.0
@@ -34,21 +34,14 @@ class RouteFinder:
         self._questions: dict[Hashable, asyncio.Task[None]] = {}
 
     async def connect_any(self, links: Links) -> Link:
-        """An open link where there is one; else the first broker that can be reached. Silent ones come last, and an
-        open link does not make them better.
-        """
-        addresses = sorted(self.topology.addresses(), key=self.heard.is_silent)
-        for address in addresses:
-            link = None if self.heard.is_silent(address) else links.find(address)
-            if link is not None:
-                return link
+        """An open link where there is one; else the first broker that can be reached."""
         failures = []
-        for address in addresses:
+        for address in self.topology.candidates(self.heard, lambda each: links.find(each) is not None):
             try:
                 return await links.get(address)
-            except (LoginRefusedError, ClientClosedError):
-                raise
             except OSError as error:
+                if not may_pass(error):
+                    raise
                 self.heard.note_failure(address, error)
                 failures.append(f"{address[0]}:{address[1]} ({error.strerror or str(error) or type(error).__name__})")
         raise NobodyAnswersError(f"no broker answers at {', '.join(failures)}")
@@ -73,15 +66,8 @@ class RouteFinder:
         return known
 
     async def leader(self, topic: str, partition: int) -> Address:
-        leader = (await self.topic(topic)).leaders.get(partition)
-        if leader is None:
-            self.topology.forget_topic(topic)  # it may have got more of them
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has no partition {partition}")
-        address = self.topology.nodes.get(leader)
-        if address is None:
-            self.topology.forget_topic(topic)
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} of topic {topic} has no leader")
-        return address
+        await self.topic(topic)
+        return self.topology.leader(topic, partition, asyncio.get_running_loop().time())
 
     async def node(self, node_id: int) -> Address:
         if node_id not in self.topology.nodes:
@@ -118,10 +104,9 @@ class RouteFinder:
 
     async def _learn_topic(self, name: str, may_create: bool) -> None:
         answer = await self.metadata(metadata_request([name], may_create=may_create))
-        for topic in answer.topics:
-            if topic.name == name and topic.error_code != ErrorCode.NONE:
-                error = error_of(topic.error_code)
-                raise ApiError(error.code, f"topic {name}: {error.message}")
+        refusal = refusal_of(answer, name)
+        if refusal is not None:
+            raise refusal
 
     async def _learn_nodes(self) -> None:
         await self.metadata(metadata_request([]))
@@ -163,14 +148,3 @@ class RouteFinder:
         self._questions.pop(key, None)
         with contextlib.suppress(asyncio.CancelledError):
             question.exception()  # whoever waited may have been cancelled
-
-
-def metadata_request(
-    topics: Sequence[str] | None, *, may_create: bool = False, with_rights: bool = False
-) -> MetadataRequest:
-    return MetadataRequest(
-        topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
-        allow_auto_topic_creation=may_create,
-        include_cluster_authorized_operations=with_rights,
-        include_topic_authorized_operations=with_rights,
-    )

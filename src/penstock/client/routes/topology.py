@@ -5,12 +5,17 @@ be asked for any number of topics and groups.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from penstock.client.addresses import Address
-from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from penstock.client.addresses import Address, Heard
+from penstock.protocol.errors import ApiError, ErrorCode, error_of
+from penstock.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 
 # Of each; what was used longest ago goes. A topic takes about 1 KB with ten partitions.
 MOST_TOPICS = 10_000
@@ -43,6 +48,17 @@ class Topology:
         first = self._turn % len(known) if known else 0
         return list(dict.fromkeys((*known[first:], *known[:first], *self._bootstrap)))
 
+    def candidates(self, heard: Heard, is_connected: Callable[[Address], bool]) -> list[Address]:
+        """Whom to ask what any broker knows: those with a connection first. Silent ones come last, and a connection
+        does not make them better.
+        """
+
+        def rank(address: Address) -> tuple[bool, bool]:
+            is_silent = heard.is_silent(address)
+            return is_silent, is_silent or not is_connected(address)
+
+        return sorted(self.addresses(), key=rank)
+
     def learn(self, answer: MetadataResponse, now: float) -> None:
         if answer.brokers:
             self.nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
@@ -70,6 +86,20 @@ class Topology:
         self._topics.move_to_end(name)
         return known
 
+    def leader(self, name: str, partition: int, now: float) -> Address:
+        """ApiError where there is none. The topic is forgotten then: it may have got more partitions, or leaders."""
+        known = self.topic(name, now)
+        if known is None:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"nothing is known of topic {name} yet")
+        leader = known.leaders.get(partition)
+        address = None if leader is None else self.nodes.get(leader)
+        if address is not None:
+            return address
+        self.forget_topic(name)
+        if leader is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name} has no partition {partition}")
+        raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"partition {partition} of topic {name} has no leader")
+
     def forget_topic(self, name: str) -> None:
         self._topics.pop(name, None)
 
@@ -90,3 +120,24 @@ class Topology:
 
     def forget_coordinator(self, key: CoordinatorKey) -> None:
         self._coordinators.pop(key, None)
+
+
+def metadata_request(
+    topics: Sequence[str] | None, *, may_create: bool = False, with_rights: bool = False
+) -> MetadataRequest:
+    """Of all topics for None. The answer is for `Topology.learn`."""
+    return MetadataRequest(
+        topics=None if topics is None else [MetadataRequestTopic(name=name) for name in topics],
+        allow_auto_topic_creation=may_create,
+        include_cluster_authorized_operations=with_rights,
+        include_topic_authorized_operations=with_rights,
+    )
+
+
+def refusal_of(answer: MetadataResponse, name: str) -> ApiError | None:
+    """What the answer says against that topic."""
+    for topic in answer.topics:
+        if topic.name == name and topic.error_code != ErrorCode.NONE:
+            error = error_of(topic.error_code)
+            return ApiError(error.code, f"topic {name}: {error.message}")
+    return None

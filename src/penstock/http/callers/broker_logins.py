@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from penstock.client.addresses import Address
 from penstock.client.connection import Connection
-from penstock.client.login import LoginRefusedError
+from penstock.client.connection.login import LoginRefusedError
 from penstock.client.security import ClientSecurity
 from penstock.security.sasl.exchange import Credentials
 

@@ -24,7 +24,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.client.login import LoginRefusedError, UnservedMechanismError
+from penstock.client.connection.login import LoginRefusedError, UnservedMechanismError
 from penstock.http.authentication import Caller, Credentials, LoginUnavailableError, read_basic
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.security.sasl.exchange import OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, LoginError

@@ -19,7 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
-from penstock.client.login import LoginRefusedError
+from penstock.client.connection.login import LoginRefusedError
 from penstock.client.security import ClientSecurity
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.protocol.errors import ApiError, ErrorCode, error_of, known_code
@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 Ask = Callable[[Message], Awaitable[Any]]
 
 _LIFE_MS = 3_600_000
-# Connections log in again at 0.85 of a token's life (client.login): its successor is there before.
+# Connections log in again at 0.85 of a token's life (client.connection.login): its successor is there before.
 _REPLACED_AT = 0.7
 # The pause before the first use: brokers learn of a token a moment after its creation.
 _KNOWN_WITHIN_S = 10.0

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 import threading
 from collections.abc import Mapping
 
-from penstock.client.addresses import Address, parse_servers
+from penstock.client.addresses import Address, Heard, parse_servers
 from penstock.client.credentials import CredentialsError
 from penstock.client.resource_cache import ResourceCache
+from penstock.client.routes.topology import Topology, metadata_request, refusal_of
 from penstock.client.security import ClientSecurity, client_security, kafka_properties, security_settings
 from penstock.client.versioned_client import VersionedClient
 from penstock.core.config.types import ConfigError
@@ -23,13 +25,14 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
 _SOFTWARE = "penstock-spark"
+_NOW = 0.0  # what is known does not grow old here
 # A worker reads for one query at a time, but outlives queries. Brokers that were closed connect again when asked.
 _MOST_CLUSTERS = 8
 # The last versions that name topics rather than number them: ids would have to be looked up and kept for nothing here.
-_NEWEST_VERSIONS = {FetchRequest.API_KEY: 12, MetadataRequest.API_KEY: 12, ListOffsetsRequest.API_KEY: 7}
+_NEWEST_VERSIONS = {FetchRequest: 12, MetadataRequest: 12, ListOffsetsRequest: 7}
 
 
 class Brokers:
@@ -46,12 +49,14 @@ class Brokers:
         self._security_settings = dict(security)
         self._security: ClientSecurity | None = None
         self._connections: dict[Address, VersionedClient] = {}
-        self._leaders: dict[TopicPartition, Address] = {}
+        self._topology = Topology(self._bootstrap, math.inf)  # a leader that has moved says so: nothing grows too old
+        self._heard = Heard()
 
     def leader(self, partition: TopicPartition) -> VersionedClient:
-        if partition not in self._leaders:
-            self._find_leaders(partition)
-        return self._connect(self._leaders[partition])
+        topic, index = partition
+        if self._topology.topic(topic, _NOW) is None:
+            self._learn(topic)
+        return self._connect(self._topology.leader(topic, index, _NOW))
 
     def find_bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """The first offset that is there, and the one behind the last."""
@@ -71,7 +76,7 @@ class Brokers:
         return bounds[0], bounds[1]
 
     def forget_leader(self, partition: TopicPartition) -> None:
-        self._leaders.pop(partition, None)
+        self._topology.forget_topic(partition.topic)
 
     def drop(self, connection: VersionedClient) -> None:
         """Closes a connection that failed, or whose pending answer no caller will take."""
@@ -97,6 +102,10 @@ class Brokers:
             except ssl.SSLError:
                 self._security = None  # the authority may have changed: the next attempt reads the files again
                 raise
+            except OSError as error:
+                self._heard.note_failure(address, error)
+                raise
+            self._heard.note(address, answered=True)
         return known
 
     def _load_security(self) -> ClientSecurity:
@@ -107,34 +116,31 @@ class Brokers:
                 raise OptionError(f"the connection to the brokers cannot be secured: {error}") from error
         return self._security
 
-    def _find_leaders(self, wanted: TopicPartition) -> None:
-        """The leaders of all partitions of the topic; ApiError when `wanted` has no leader."""
-        request = MetadataRequest(topics=[MetadataRequestTopic(name=wanted.topic)], allow_auto_topic_creation=False)
+    def _learn(self, topic: str) -> None:
         connection = self._connect_any()
         try:
-            answer = connection.request(request, MetadataResponse)
-        except OSError:
+            answer = connection.request(metadata_request([topic]), MetadataResponse)
+        except OSError as error:
+            self._heard.note_failure(connection.address, error)
             self.drop(connection)
             raise
-        _raise_for(answer.topics[0].error_code, f"topic {wanted.topic}")
-        addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
-        leaders = {partition.partition_index: partition.leader_id for partition in answer.topics[0].partitions}
-        for partition, node_id in leaders.items():
-            if node_id in addresses:
-                self._leaders[TopicPartition(wanted.topic, partition)] = addresses[node_id]
-        if wanted.partition not in leaders:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted} does not exist")
-        if wanted not in self._leaders:
-            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"{wanted} has no leader")
+        self._topology.learn(answer, _NOW)
+        refusal = refusal_of(answer, topic)
+        if refusal is not None:
+            raise refusal
 
     def _connect_any(self) -> VersionedClient:
         failures = []
-        for address in dict.fromkeys((*self._connections, *self._bootstrap)):
+        for address in self._topology.candidates(self._heard, self._is_connected):
             try:
                 return self._connect(address)
             except OSError as error:
                 failures.append(f"{address[0]}:{address[1]} ({error.strerror or error})")
         raise ConnectionError(f"no broker answers at {', '.join(failures)}")
+
+    def _is_connected(self, address: Address) -> bool:
+        known = self._connections.get(address)
+        return known is not None and known.is_open
 
 
 def _raise_for(code: int, subject: str) -> None:

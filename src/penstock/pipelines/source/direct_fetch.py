@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from penstock.client.batches.fetched_batches import AbortedTransactions, Section, SeenBatch, find_batches, see_batches
-from penstock.client.connection import REQUEST_TIMEOUT_S
+from penstock.client.connection.core import REQUEST_TIMEOUT_S
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.client.versioned_client import VersionedClient
 from penstock.pipelines.source.brokers import Brokers

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.client.exchange import ConnectionClosedError
-from penstock.client.login import LoginRefusedError, UnservedMechanismError
+from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.login import LoginRefusedError, UnservedMechanismError
 from penstock.http.authentication import Caller, Credentials, LoginUnavailableError
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.http.callers.credential_forwarding import ForwardedLogins, ForwardingLimits

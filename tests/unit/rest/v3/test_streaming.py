@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.login import LoginRefusedError
+from penstock.client.connection.login import LoginRefusedError
 from penstock.rest.errors import RestError
 from penstock.rest.formats.payloads import Payloads
 from penstock.rest.inflight_bytes import InflightBytes

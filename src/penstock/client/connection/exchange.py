@@ -1,4 +1,4 @@
-"""Requests to bytes and bytes to responses, for one connection. No I/O: both kinds of connection stand on this.
+"""Requests to bytes and bytes to responses, for one connection. No I/O.
 
 A broker answers the requests of a connection in order, yet every answer is matched by its correlation id: an answer
 that does not fit is a broken broker, and reading on would hand one caller another caller's data.
@@ -48,7 +48,11 @@ class Exchange:
     def outstanding(self) -> int:
         return len(self._expected)
 
-    def encode_request(self, message: Message, version: int, *, is_answered: bool = True) -> tuple[int, bytes]:
+    def name_of(self, correlation_id: int) -> str:
+        expected = self._expected.get(correlation_id)
+        return "a request" if expected is None else expected.response.__name__.replace("Response", "Request")
+
+    def encode_request(self, message: Message, version: int, is_answered: bool = True) -> tuple[int, bytes]:
         """(correlation id, whole frame). Without an answer (produce with acks=0) nothing is remembered. ApiError
         INVALID_REQUEST for what no broker could be asked: a name that is too long, half a character."""
         correlation_id = self._next_correlation_id

@@ -1,4 +1,4 @@
-"""Logging in on a connection: SaslHandshake, then tokens in SaslAuthenticate. No I/O: both connections run this.
+"""Logging in on a connection: SaslHandshake, then tokens in SaslAuthenticate. No I/O.
 
 A login may end (KIP-368). The client logs in again before that, on the same connection. Between the two requests of a
 login nothing else may be sent: the broker would end the connection.
@@ -6,18 +6,17 @@ login nothing else may be sent: the broker would end the connection.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from penstock.client.exchange import ConnectionClosedError
+from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.steps import SendStep, Steps
 from penstock.protocol.errors import ErrorCode, error_of
-from penstock.protocol.message import Message
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from penstock.security.sasl.exchange import Credentials, LoginError, Slow, Step
 
 # Brokers since Kafka 2.2 serve these.
-VERSIONS = {SaslHandshakeRequest: 1, SaslAuthenticateRequest: 1}
+_HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
 # When a client logs in again, as a part of the login's lifetime. Java's clients choose something between 0.85 and 0.95.
 _RENEWED_AT = 0.85
 # Mechanisms need two or three. A broker that goes on and on is none.
@@ -36,22 +35,17 @@ class UnservedMechanismError(LoginRefusedError):
         self.mechanisms = tuple(mechanisms)
 
 
-# A request to send, whose response comes back, or a step that takes long, whose token comes back. The result is how
-# long the login lasts in seconds; 0 is for ever.
-LoginSteps = Generator[Message | Slow, Any, float]
-
-
-def log_in(credentials: Credentials, host: str) -> LoginSteps:
-    """Raises LoginRefusedError."""
+def log_in(credentials: Credentials, host: str) -> Steps[float]:
+    """How long the login lasts in seconds; 0 is for ever. Raises LoginRefusedError."""
     try:
         return (yield from _log_in(credentials, host))
     except LoginError as error:
         raise _failed(error) from None
 
 
-def _log_in(credentials: Credentials, host: str) -> LoginSteps:
+def _log_in(credentials: Credentials, host: str) -> Steps[float]:
     mechanism = credentials.mechanism
-    shaken: SaslHandshakeResponse = yield SaslHandshakeRequest(mechanism=mechanism)
+    shaken: SaslHandshakeResponse = yield SendStep(SaslHandshakeRequest(mechanism=mechanism), _HANDSHAKE_VERSION)
     if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         raise UnservedMechanismError(mechanism, shaken.mechanisms)
     if shaken.error_code:
@@ -63,7 +57,9 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
         if step is None:
             break
         token = step if isinstance(step, bytes) else (yield _refusing(step))
-        answer: SaslAuthenticateResponse = yield SaslAuthenticateRequest(auth_bytes=token)
+        answer: SaslAuthenticateResponse = yield SendStep(
+            SaslAuthenticateRequest(auth_bytes=token), _AUTHENTICATE_VERSION
+        )
         if answer.error_code:
             raise LoginRefusedError(answer.error_message or error_of(answer.error_code).message)
         lifetime_ms = answer.session_lifetime_ms
@@ -74,7 +70,7 @@ def _log_in(credentials: Credentials, host: str) -> LoginSteps:
 
 
 def _refusing(step: Slow) -> Slow:
-    """The connection runs the step, and knows one error of logins."""
+    """The driver runs the step, and knows one error of logins."""
 
     def run() -> bytes:
         try:

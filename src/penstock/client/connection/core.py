@@ -1,0 +1,148 @@
+"""The state of one connection to a broker: what may be sent, what an answer belongs to, and how the connection ends.
+
+No I/O and no clock. Three drivers carry the bytes: `asyncio_connection`, `blocking_connection`, and the network of the
+simulation. A driver asks for each frame here, hands in each frame that comes, and says what its socket reports.
+
+Rules:
+- A connection ends once. Every later request is refused with the reason of that end.
+- A timeout or a broken answer ends the connection, because answers come in order: what follows a lost answer cannot be
+  trusted to come at all.
+- A connection is lost where the other side ends it, or the network does. A connection that its owner closes, and one
+  whose request timed out, is not lost.
+- A client logs in again, on the same connection, before its login ends.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+
+from penstock.client.connection.exchange import MAX_FRAME_SIZE, ConnectionClosedError, Exchange
+from penstock.client.connection.login import LoginRefusedError, log_in
+from penstock.client.connection.steps import Steps
+from penstock.protocol.message import Message
+from penstock.security.sasl.exchange import Credentials
+
+CLIENT_ID = "penstock"
+CONNECT_TIMEOUT_S = 10.0
+# Longer than the longest default wait inside a broker: a rebalance may take max.poll.interval.ms, others take far less.
+REQUEST_TIMEOUT_S = 30.0
+# What the kernel of this side says when the other one is not heard: a machine that is there resets or closes.
+_SILENCE = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
+
+
+def _ignore() -> None:
+    """Nobody listens."""
+
+
+class ConnectionCore:
+    """`hang_up` of its driver is called once, when the connection ends: it closes the socket, and fails the requests
+    that wait.
+    """
+
+    def __init__(
+        self,
+        client_id: str | None = CLIENT_ID,
+        max_frame_size: int = MAX_FRAME_SIZE,
+        credentials: Credentials | None = None,
+        host: str = "",
+    ) -> None:
+        """`host` is the name of the broker, which some mechanisms sign."""
+        self.hang_up: Callable[[ConnectionClosedError], None] = lambda _: None
+        self.on_lost: Callable[[], None] = _ignore
+        self.fell_silent = False  # whether the other side was not heard any more: a cut network
+        self.answers = 0  # that have come
+        self.login_renewed_at: float | None = None  # None without a login, and for one that does not end
+        self.has_login = credentials is not None
+        self._exchange = Exchange(client_id, max_frame_size)
+        self._credentials = credentials
+        self._host = host
+        self._failure: ConnectionClosedError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._failure is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no answer is awaited."""
+        return self._failure is not None or not self._exchange.outstanding
+
+    # ------------------------------------------------------------------------------------ requests and answers
+
+    def encode_request(self, message: Message, version: int, *, is_answered: bool = True) -> tuple[int, bytes]:
+        """(correlation id, whole frame). ConnectionClosedError after the end; ApiError INVALID_REQUEST for what cannot
+        be written."""
+        if self._failure is not None:
+            self.check_open()
+        return self._exchange.encode_request(message, version, is_answered)
+
+    def check_open(self) -> None:
+        if self._failure is not None:
+            raise ConnectionClosedError(str(self._failure))
+
+    def frame_size(self, prefix: bytes) -> int:
+        """The size that the four bytes before a frame announce. ConnectionClosedError for one that cannot be."""
+        try:
+            return self._exchange.check_frame_size(prefix)
+        except ConnectionClosedError as failure:
+            self.end(failure)
+            raise
+
+    def take_answer(self, frame: bytes) -> tuple[int, Message]:
+        """(correlation id, response) of a frame without its length. ConnectionClosedError for a broken one, and after
+        the end: a late answer finds no request any more."""
+        if self._failure is not None:
+            self.check_open()
+        try:
+            answer = self._exchange.decode_response(frame)
+        except ConnectionClosedError as failure:
+            self.end(failure)
+            raise
+        self.answers += 1
+        return answer
+
+    def name_of(self, correlation_id: int) -> str:
+        """The name of a request that waits for its answer, for a message."""
+        return self._exchange.name_of(correlation_id)
+
+    # ------------------------------------------------------------------------------------ logins
+
+    def is_login_due(self, now: float) -> bool:
+        """By the driver's steady clock, in seconds."""
+        return self.login_renewed_at is not None and now >= self.login_renewed_at
+
+    def log_in(self) -> Steps[float]:
+        """How long the login lasts, for `note_login`. Raises LoginRefusedError, which ends the connection."""
+        assert self._credentials is not None, "a login needs credentials"
+        try:
+            return (yield from log_in(self._credentials, self._host))
+        except LoginRefusedError as refusal:
+            self.end(refusal)
+            raise
+
+    def note_login(self, lifetime_s: float, now: float) -> None:
+        self.login_renewed_at = now + lifetime_s if lifetime_s else None
+
+    # ------------------------------------------------------------------------------------ the end
+
+    def time_out(self, asked: str, timeout_s: float | None) -> TimeoutError:
+        """An answer did not come: the connection ends. The caller raises what this returns."""
+        self.end("a request on this connection timed out")
+        return TimeoutError(f"no answer to {asked} within {timeout_s} s")
+
+    def lose(self, error: OSError | None = None) -> ConnectionClosedError:
+        """What the socket reports; None where the other side has ended the connection in order."""
+        reason = "the broker closed the connection" if error is None else f"the connection was lost: {error}"
+        failure = ConnectionClosedError(reason)
+        self.fell_silent = error is not None and error.errno in _SILENCE
+        is_news = self.is_open
+        self.end(failure)
+        if is_news:
+            self.on_lost()
+        return failure
+
+    def end(self, reason: str | ConnectionClosedError) -> None:
+        if self._failure is None:
+            self._failure = ConnectionClosedError(reason) if isinstance(reason, str) else reason
+            self.hang_up(self._failure)
