@@ -1,4 +1,4 @@
-"""What a look at a cluster comes to: counts, partitions that lack something, moves and how long they take. Pure.
+"""The result of a look at a cluster: counts, partitions that lack something, moves and how long they take. Pure.
 
 Partitions are gone through once: 10,000 of them take some 30 ms.
 """
@@ -42,14 +42,14 @@ class Move(NamedTuple):
 
     @property
     def left_s(self) -> float | None:
-        """None where that cannot be told: nothing was copied between the two looks."""
+        """None where it is unknown: nothing was copied between the two looks."""
         return self.left_bytes / self.bytes_per_s if self.bytes_per_s else None
 
 
 @dataclass(frozen=True)
 class Condition:
     observed: ClusterState
-    offline: tuple[PartitionState, ...]  # nobody leads them
+    offline: tuple[PartitionState, ...]  # without a leader
     below_minimum: tuple[PartitionState, ...]  # they have a leader, and acks=all is refused
     under_replicated: tuple[PartitionState, ...]
     lags: tuple[Lag, ...]

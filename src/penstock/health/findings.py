@@ -1,6 +1,6 @@
-"""What is wrong with a cluster, and what to do about it: one table, one entry a finding. Pure.
+"""The findings about a cluster, with advice: one table, one entry a finding. Pure.
 
-A PROBLEM needs somebody: clients are refused, or one more failure would lose or stop something. A NOTICE is worth
+A PROBLEM needs an operator: clients are refused, or one more failure would lose or stop something. A NOTICE is worth
 knowing, and the cluster is well with it. Exit codes and colours follow from that alone.
 """
 
@@ -19,7 +19,7 @@ from penstock.health.condition import Condition
 _FILLING_SHARE = 0.85
 # The controller gives leadership back by itself beyond this share (leader.imbalance.per.broker.percentage).
 _IMBALANCE_SHARE = 0.10
-# Days that the certificate of a broker is still valid: enough to ask somebody, and just enough to act.
+# Days for which a broker's certificate is still valid: enough to get a new one, and just enough to act.
 _CERTIFICATE_DAYS = 30
 _URGENT_CERTIFICATE_DAYS = 7
 _DAY_S = 86_400
@@ -41,7 +41,7 @@ class Finding(NamedTuple):
 
 
 class HealthRule(NamedTuple):
-    """`look` says in a sentence each what is wrong. `{0}` in the command is the word that comes with the sentence."""
+    """`look` yields a sentence for each fault. `{0}` in the command is the word that comes with the sentence."""
 
     name: str
     severity: Severity
@@ -53,7 +53,7 @@ class HealthRule(NamedTuple):
 def find(condition: Condition) -> list[Finding]:
     """Problems first, each kind in the order of the table."""
     findings = [
-        # A reason that a broker gave may end as a sentence does: whoever shows a finding ends it.
+        # A broker's reason may end with a period: the code that shows a finding adds its own.
         Finding(rule.name, rule.severity, what.removesuffix("."), rule.advice, rule.command.format(word))
         for rule in RULES
         for what, word in rule.look(condition)
@@ -96,7 +96,7 @@ def _has_controller(condition: Condition) -> bool:
 
 
 def _unelected(condition: Condition) -> Iterable[tuple[str, str]]:
-    """Whoever is missing as well: without a controller no replica can be elected, alive or not."""
+    """Whatever brokers are missing as well: without a controller no replica can be elected, alive or not."""
     waiting = [each for each in condition.offline if each.isr]
     if waiting and not _has_controller(condition):
         which = _partitions(waiting, "has", "have")
@@ -104,7 +104,7 @@ def _unelected(condition: Condition) -> Iterable[tuple[str, str]]:
 
 
 def _offline_by_full_disk(condition: Condition) -> Iterable[tuple[str, str]]:
-    """Each partition once. What else may have stopped it stands beside: nothing can be written before there is room."""
+    """Each partition once. Other causes are findings of their own: nothing can be written before there is room."""
     left = list(condition.offline) if _has_controller(condition) else []
     for node_id, broker in condition.observed.brokers.items():
         stopped = [each for each in left if broker.has_full_disk and node_id in each.isr]
@@ -140,8 +140,8 @@ def _by_first_in_sync(condition: Condition, *, is_here: bool) -> dict[int, list[
 
 
 def _undecided(condition: Condition) -> Iterable[tuple[str, str]]:
-    """A partition keeps its last in-sync replica, whoever is gone, unless a restore has yet to find out who that is or
-    the broker of that replica came back with an empty disk.
+    """A partition keeps its last in-sync replica, whatever brokers are gone, unless a restore has yet to find that
+    replica or its broker came back with an empty disk.
     """
     undecided = [each for each in condition.offline if not each.isr]
     if undecided:
@@ -179,7 +179,7 @@ def _disks(condition: Condition, above: float, up_to: float) -> Iterable[tuple[s
 
 
 def _describe_disk(broker: BrokerState, directory: DirectoryState, share: float) -> str:
-    """Which disk, how full, and what takes the room."""
+    """The disk, how full it is, and the topics that take the room."""
     free, total = format_size(directory.usable_bytes or 0), format_size(directory.total_bytes or 0)
     # A disk that is 94.9 % full must not be shown as one that is 95 % full.
     what = (

@@ -1,8 +1,8 @@
-"""What is read of a cluster to say how it is. A broker that is silent costs one wait, and what it alone knows
+"""Measures the health of a cluster. A broker that is silent costs one wait, and the facts that it alone knows
 (`admin.look`).
 
-The restore of a snapshot asks over connections of its own: its brokers are those that the store names, at the addresses
-there, whether the other brokers know of them yet or not.
+The restore of a snapshot uses connections of its own: to the brokers that the store names, at the addresses there,
+whether the other brokers know of them yet or not.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOOK: Final = Wish(_PARTS, (MIN_IN_SYNC,), of_lagging=True)
 # Before a broker is stopped they matter everywhere.
 CAREFUL_LOOK: Final = Wish(_PARTS, (MIN_IN_SYNC,))
 
-# Brokers asked at once. Each costs a thread for as long as it is silent.
+# Brokers that get requests at once. Each costs a thread for as long as it is silent.
 _AT_ONCE = 64
 Connect = Callable[[Address, float], VersionedClient]
 
@@ -41,8 +41,8 @@ Connect = Callable[[Address, float], VersionedClient]
 def read_log_ends(
     connect: Connect, brokers: Mapping[int, Address], partitions: Iterable[tuple[str, int, tuple[int, ...]]]
 ) -> dict[ReplicaKey, LogEnd]:
-    """Of each replica on one of the brokers. Replicas whose broker does not answer, or does not have them, are left
-    out.
+    """The log end of each replica on one of the brokers. Replicas whose broker does not answer, or does not have them,
+    are left out.
     """
     wanted: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for topic, partition, replicas in partitions:

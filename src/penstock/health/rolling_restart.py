@@ -1,16 +1,18 @@
-"""A rolling restart: one broker after the other, the controller last, and never a step that clients would notice.
+"""A rolling restart: one broker after the other, the controller last, and no step that clients would notice.
 
 Rules:
 - Before a broker stops: a controller is there, every broker answers, every partition has a leader and all its replicas
   in sync, and without this broker each partition still has a leader and its min.insync.replicas. Partitions that cannot
   have that (one replica; a minimum as large as the number of replicas) are refused, unless the caller accepts that
   they stand still for as long as the restart takes.
-- After a broker is back: all that again, and it leads what it should lead. The controller would give that back later;
-  here it is asked to do so at once, otherwise the last broker to be restarted would lead next to nothing.
-- That a broker was really restarted is seen from a connection that was opened before: its process took it along.
-- Whatever does not come in time ends the restart with its reason. The brokers that were not reached run as before.
+- After a broker is back: all that again, and it leads the partitions that it should lead. The controller would give
+  them back later; a request makes it do so at once, otherwise the last broker to be restarted would lead next to
+  nothing.
+- A connection that was opened before the restart proves it: the connection ends with the old process.
+- A condition that does not come in time ends the restart with the reason. The brokers that were not reached run as
+  before.
 
-`Rolling` only asks, waits and tells; how a broker is stopped and started is the caller's.
+`Rolling` only asks, waits and reports; the caller knows how to stop and start a broker.
 """
 
 from __future__ import annotations
@@ -31,10 +33,10 @@ from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 _POLL_S = 0.2
-# What is waited for is told when it takes longer than a broker takes to come back, and then when it has become another.
+# A wait is reported when it is longer than a broker takes to come back, and again when its reason changes.
 _TELL_AFTER_S = 5.0
 _NAMED = 3
-# A connection without traffic is closed by brokers after ten minutes (connections.max.idle.ms).
+# Brokers close a connection without traffic after ten minutes (connections.max.idle.ms).
 _SIGN_OF_LIFE_S = 10.0
 _SIGN_OF_LIFE = ApiVersionsRequest(client_software_name="penstock", client_software_version="1")
 
@@ -49,7 +51,7 @@ class RollingError(Exception):
 
 
 class NotRestartedError(Exception):
-    """What `restart` raises where it could not stop or start a broker."""
+    """`restart` raises this where it could not stop or start a broker."""
 
 
 class Tell(Protocol):
@@ -79,13 +81,15 @@ def plan_order(observed: ClusterState, only: Sequence[int] = (), first: int | No
 
 
 def check_known(observed: ClusterState, node_id: int) -> None:
-    """Raises ValueError for a broker that is not here and has no replica: nobody needs to wait for it."""
+    """Raises ValueError for a broker that is not here and has no replica: the cluster lacks nothing without it."""
     if node_id not in observed.brokers and not any(node_id in each.replicas for each in observed.partitions):
         raise ValueError(f"there is no broker {node_id}")
 
 
 def find_interrupted(observed: ClusterState, node_id: int) -> list[PartitionState]:
-    """Partitions that nobody leads, or that acks=all is refused for, while this broker is away and all others here."""
+    """Partitions without a leader, or below their minimum for acks=all, while this broker is away and all others
+    here.
+    """
     interrupted = []
     for each in observed.partitions:
         if node_id in each.replicas:
@@ -98,7 +102,7 @@ def find_interrupted(observed: ClusterState, node_id: int) -> list[PartitionStat
 
 
 def why_not_well(condition: Condition) -> str:
-    """What keeps the cluster from losing one broker more. Empty: nothing."""
+    """The reason why the cluster cannot lose one broker more. Empty: it can."""
     observed = condition.observed
     silent = [broker for broker in observed.brokers.values() if broker.silence]
     if silent:
@@ -156,7 +160,7 @@ class Rolling:
         self._is_careless = is_careless
 
     def run(self, order: Sequence[int]) -> None:
-        """Raises RollingError, and OSError or ApiError where nobody answers at the beginning."""
+        """Raises RollingError, and OSError or ApiError where no broker answers at the beginning."""
         expected = frozenset(self._admin.read_wish(LOOK).brokers)
         for place, node_id in enumerate(order):
             try:
@@ -165,7 +169,7 @@ class Rolling:
                 raise RollingError(str(stopped), order[place:]) from None
 
     def wait(self, node_id: int) -> None:
-        """Until the broker is here and all is well: the step between two restarts that somebody else makes."""
+        """Until the broker is here and all is well: the step between two restarts that the operator makes."""
         expected = frozenset((*self._admin.read_wish(LOOK).brokers, node_id))
         try:
             self._wait_until_back(node_id, expected)
@@ -195,7 +199,7 @@ class Rolling:
             observed = self._admin.read_wish(CAREFUL_LOOK)
             if node_id not in observed.brokers:
                 return f"broker {node_id} is not registered", None
-            # What could not be read may be what speaks against it.
+            # An unread part may hold the reason against the restart.
             return next(map(str, observed.unread_configs), "") or why_not_well(judge(observed)), observed
 
         observed = self._until(look, node_id, self._patience.before_s, "it is not safe to stop a broker")
@@ -208,7 +212,7 @@ class Rolling:
         return observed
 
     def _wait_until_ended(self, kept: VersionedClient, node_id: int) -> None:
-        """No answer is no end: a broker that stands still is asked again, over another connection."""
+        """No answer is no end: a broker that stands still gets the request again, over another connection."""
         deadline = time.monotonic() + self._patience.restart_s
         with contextlib.ExitStack() as opened:
             while True:
@@ -244,7 +248,7 @@ class Rolling:
     def _until(
         self, look: Callable[[], tuple[str, ClusterState | None]], node_id: int, patience_s: float, what: str
     ) -> ClusterState:
-        """`look` returns a problem, or none and what it has seen. The bootstrap server may be the one that is away."""
+        """`look` returns a problem, or none and its result. The bootstrap server may be the one that is away."""
         deadline, told, tell_at = time.monotonic() + patience_s, "", time.monotonic() + _TELL_AFTER_S
         while True:
             try:
@@ -262,4 +266,4 @@ class Rolling:
 
 
 class _StoppedError(Exception):
-    """What was waited for did not come."""
+    """The condition did not come in time."""

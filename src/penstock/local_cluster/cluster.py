@@ -108,8 +108,8 @@ class Cluster:
         self._directory, self._members = directory, members
 
     def stop(self) -> None:
-        """Stops one broker after the other, the controller last. Temporary brokers are not worth that: they are ended.
-        ClusterError when a broker had ended although nobody asked it to.
+        """Stops one broker after the other, the controller last. Temporary brokers are not worth that: they are killed.
+        ClusterError when a broker had ended before.
         """
         if self._members is None or self._directory is None:
             return
@@ -126,7 +126,7 @@ class Cluster:
             raise ClusterError("\n".join(ended))
 
     def abandon(self) -> None:
-        """Ends whatever runs, at once."""
+        """Ends all that runs, at once."""
         members, self._members = self._members, None
         directory, self._directory = self._directory, None
         admin, self._admin = self._admin, None
@@ -186,8 +186,8 @@ class Cluster:
         )
 
     def states(self, *, with_ended: bool = False) -> dict[int, ClusterCounts | None]:
-        """What each broker that should answer tells of the cluster; None where it does not answer. One that has ended
-        may have been started by somebody else: `with_ended` asks it too.
+        """Each broker's view of the cluster; None where it does not answer. A broker that has ended may run again,
+        started by another user: `with_ended` asks it too.
         """
         asked = {
             broker.node_id: (broker.host, broker.port)
@@ -213,8 +213,8 @@ class Cluster:
         return _wait_for(look, READY_TIMEOUT_S, "there is no controller")
 
     def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Until all brokers that run, and are not paused, know of each other and of nobody else, name one controller,
-        and every partition that can have a leader has one.
+        """Until all brokers that run, and are not paused, know of each other and of no other broker, name one
+        controller, and every partition that can have a leader has one.
         """
         _wait_until(self, why_not_ready, timeout_s, "the cluster is not ready")
 
@@ -277,7 +277,7 @@ class Cluster:
         _wait_until(self, judge, READY_TIMEOUT_S, f"topic {name} is not there")
 
     def delete_topic(self, name: str) -> None:
-        """ApiError when that is refused, but not where there is no such topic."""
+        """ApiError when the brokers refuse that, but not where there is no such topic."""
         refused = _admin_of_controller(self).delete_topics([name])
         if name in refused and refused[name].code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise refused[name]
@@ -314,7 +314,7 @@ def _load_security(setup: SecureSetup | None) -> ClientSecurity:
 
 
 class _NotYetError(Exception):
-    """What was looked for is not there yet."""
+    """The awaited state is not there yet."""
 
 
 def _wait_until(

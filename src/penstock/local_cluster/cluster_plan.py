@@ -1,4 +1,4 @@
-"""From what the user asks for, and what the directory holds, to the members of a cluster."""
+"""From the user's wishes, and the contents of the directory, to the members of a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClusterWish(NamedTuple):
 
 
 def make_members(directory: ClusterDirectory, wish: ClusterWish) -> Members:
-    """The ports are remembered for the next start. Raises ClusterError when the wish cannot be met."""
+    """The ports are kept for the next start. Raises ClusterError when the wish cannot be met."""
     shared = shared_properties(wish.broker_count, wish.config)
     last = directory.read_ports()
     node_ids = choose_node_ids(wish.broker_count, last)

@@ -1,5 +1,5 @@
-"""A cluster whose brokers ask for TLS and a login: what is made for it before its first start, and who may change what
-ZooKeeper keeps of it.
+"""A cluster whose brokers need TLS and a login: the files made before its first start, and the rights on its data in
+ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def find_setup(directory: ClusterDirectory, *, is_wanted: bool) -> SecureSetup |
 
 
 def secure_places(directory: ClusterDirectory, places: Sequence[BrokerPlace]) -> list[BrokerPlace]:
-    """Raises ClusterError where the cluster was founded without, or its passwords are lost: nobody could log in."""
+    """Raises ClusterError where the cluster was founded without security, or its passwords are lost: no login would
+    work.
+    """
     setup = SecureSetup(directory.security_dir)
     founded = next((place for place in places if place.data_dir.exists()), None)
     if founded is not None and _was_secure(directory, setup):
@@ -53,8 +55,8 @@ def own_connect(directory: ClusterDirectory, servers: str) -> str:
 
 
 def guard_zookeeper(properties: dict[str, str]) -> None:
-    """Closes a ZooKeeper that serves this cluster alone to everybody else, from its highest node on. `properties` are
-    those of one of its brokers, all of which may run already. Raises ClusterError.
+    """Closes a ZooKeeper that serves this cluster alone to all other clients, from its highest node on. `properties`
+    are those of one of its brokers, all of which may run already. Raises ClusterError.
     """
     from penstock.cluster.store.zookeeper.access_lists import guard_ensemble
     from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
@@ -81,7 +83,7 @@ def _was_secure(directory: ClusterDirectory, setup: SecureSetup) -> bool:
 
 
 def _check_whole(directory: ClusterDirectory, setup: SecureSetup) -> None:
-    """The store has the users' passwords, and takes new ones from nobody who does not know an old one. So what is lost
+    """The store has the users' passwords, and takes a new one only from a client that knows an old one. So lost files
     cannot be made anew before the brokers run.
     """
     lost = setup.lost

@@ -1,11 +1,11 @@
 """The directory of a cluster: one user at a time, and ports that stay the same from start to start.
 
 cluster.json         the ports, for the next start
-zookeeper/           ZooKeeper's data; zookeeper.log is what it says
+zookeeper/           ZooKeeper's data; zookeeper.log is its output
 broker-1/            the data of broker 1
 broker-1.properties  its settings, written anew at each start: `penstock broker start --config` takes them
-broker-1.log         what it says
-requests/            what other commands want of the one that runs the cluster
+broker-1.log         its output
+requests/            requests of other commands to the one that runs the cluster
 security/            certificates, users and the file for clients, where the cluster is secure
 penstock-secure      is there where the cluster is secure, whatever is lost of security/
 """

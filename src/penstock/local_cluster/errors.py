@@ -1,10 +1,10 @@
-"""What goes wrong with a cluster on this machine, in words that say what to do."""
+"""The errors of a cluster on this machine, in words that name the remedy."""
 
 from __future__ import annotations
 
 
 class ClusterError(Exception):
-    """`hint` says what the user can do next."""
+    """`hint` gives the user's next step."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(f"{message}. {hint}" if hint else message)

@@ -1,4 +1,4 @@
-"""What a cluster consists of, whether its brokers are processes or tasks of this one."""
+"""The parts of a cluster, whether its brokers are processes or tasks of this one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.local_cluster.settings import BrokerPlace, changed_properties
 
 
 class PlacedBroker:
-    """What every broker of a cluster knows from the start."""
+    """The facts about a broker of a cluster that are known from the start."""
 
     def __init__(self, place: BrokerPlace, properties: dict[str, str]) -> None:
         self._place = place
@@ -67,7 +67,7 @@ class ClusterBroker(Protocol):
 
     @property
     def unasked_end(self) -> str:
-        """How it ended although nobody asked it to; empty when it did not."""
+        """How the broker ended by itself; empty when it did not."""
 
     def configure(self, config: ConfigMapping) -> None:
         """Settings for its next start, beside those that it has. ClusterError where the broker would refuse them."""
@@ -81,7 +81,7 @@ class ClusterBroker(Protocol):
         """The clean way: leaderships move to other brokers first."""
 
     def take_over(self) -> None:
-        """Ends the broker where somebody else has started it, so that it can be started here. Raises ClusterError."""
+        """Ends the broker where another program has started it, so that it can be started here. Raises ClusterError."""
 
     def kill(self) -> None: ...
 
@@ -103,4 +103,4 @@ class Members(Protocol):
         """Cleanly, after the brokers."""
 
     def end(self) -> None:
-        """Ends whatever still runs, without a word to anybody."""
+        """Ends all that still run, without a report."""

@@ -73,7 +73,7 @@ class MemoryBroker(PlacedBroker):
             self._thread.call(starting.result().stop())
 
     def take_over(self) -> None:
-        """Nobody else can have started it."""
+        """No other program can have started it."""
 
     def kill(self) -> None:
         raise ClusterError("a broker inside this process cannot be killed", _NEEDS_PROCESSES)

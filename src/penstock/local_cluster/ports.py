@@ -1,4 +1,4 @@
-"""Which ports a cluster takes: the user's, those of the last start, or free ones. Pure, but for `is_free`.
+"""Chooses the ports of a cluster: the user's, those of the last start, or free ones. Pure, but for `is_free`.
 
 A broker whose port of the last start was taken meanwhile gets another one, since clients find it through the others.
 ZooKeeper gets no other: the program that listens there may be this cluster's own ZooKeeper that outlived its parent,
@@ -26,7 +26,7 @@ def is_free(host: str, port: int) -> bool:
 
 
 def choose_node_ids(broker_count: int, last: Ports) -> list[int]:
-    """Raises ClusterError when the cluster has more brokers than that: theirs would be the data nobody serves."""
+    """Raises ClusterError when the cluster has more brokers than that: no broker would serve the data of the others."""
     if broker_count < 1:
         raise ClusterError("a cluster has at least one broker")
     missing = sorted(node_id for node_id in last.brokers if node_id > broker_count)

@@ -101,14 +101,14 @@ class ProcessBroker(PlacedBroker):
         self._is_paused = True
 
     def resume(self) -> None:
-        """Also where somebody else has paused it: a stopped process would not hear of its end."""
+        """Also where another user has paused it: a stopped process would not act on SIGTERM."""
         self._process.resume()
         self._is_paused = False
 
 
 class ProcessMembers:
-    """`zookeeper` is this cluster's own, or None where `connect` names another one. `is_guarded`: it is closed to
-    everybody but the brokers.
+    """`zookeeper` is this cluster's own, or None where `connect` names another one. `is_guarded`: only the brokers can
+    use it.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""How another command reaches the one that runs a cluster: files in the cluster's directory, no server of its own.
+"""Requests of other commands to the one that runs a cluster: files in the cluster's directory, no server of its own.
 
 requests/ID.request   what is wanted: a broker restarted, perhaps with other settings
 requests/ID.answer    written by the command that runs the cluster; empty error: done
 
-Each file appears whole, under its final name. The command that runs the cluster holds the directory's lock, so an
-asker knows whether somebody is there to answer. Requests of an earlier run are nobody's any more.
+Each file appears whole, under its final name. The command that runs the cluster holds the directory's lock, so the
+sender of a request knows whether a command is there to answer. Requests of an earlier run are void.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RequestBox:
         self._directory = directory
         self._path = directory / "requests"
 
-    # ---------------------------------------------------------------------------------------- who asks
+    # ---------------------------------------------------------------------------------------- for other commands
 
     def is_served(self) -> bool:
         """Whether a cluster runs on the directory."""
@@ -53,7 +53,7 @@ class RequestBox:
         return False
 
     def ask_restart(self, node_id: int, config: Mapping[str, str], timeout_s: float) -> None:
-        """Returns when the broker has been stopped and started. ClusterError says why not."""
+        """Returns when the broker has been stopped and started. The ClusterError has the reason if not."""
         if not self.is_served():
             raise ClusterError(
                 f"no cluster runs on {self._directory}", f"Start it: penstock cluster start --data {self._directory}"
@@ -76,7 +76,7 @@ class RequestBox:
         if error:
             raise ClusterError(error)
 
-    # ---------------------------------------------------------------------------------------- who runs the cluster
+    # ------------------------------------------------------------------ for the command that runs the cluster
 
     def clear(self) -> None:
         for path in list(self._path.iterdir()) if self._path.is_dir() else ():

@@ -1,7 +1,6 @@
 """The settings of brokers that form a cluster on one machine. Pure.
 
-What the user gives beats these defaults. Who a broker is, where it listens and what it stores where is the cluster's
-own choice.
+The user's settings beat these defaults. The cluster itself chooses each broker's id, its address and its directories.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from penstock.core.config.types import ConfigError
 from penstock.core.properties import ConfigMapping, as_properties
 from penstock.local_cluster.errors import ClusterError
 
-# One that dies is not missed, and a record is on two disks before it is acknowledged: what Kafka's users run.
+# A dead broker is not missed, and a record is on two disks before it is acknowledged: Kafka's users run it like this.
 _REPLICATION_FACTOR = 3
 _MIN_IN_SYNC_REPLICAS = 2
 # Brokers on one machine hear of each other at once. ZooKeeper's usual 18 s are for networks.
@@ -75,7 +74,7 @@ def shared_properties(broker_count: int, config: ConfigMapping | None) -> dict[s
         "transaction.state.log.min.isr": min_in_sync,
         "zookeeper.connection.timeout.ms": str(_CONNECTION_TIMEOUT_MS),
         "zookeeper.session.timeout.ms": str(_SESSION_TIMEOUT_MS),
-        # Nobody waits here for members that will not come.
+        # A group here need not wait for members that will not come.
         "group.initial.rebalance.delay.ms": "0",
         **given,
     }

@@ -1,4 +1,4 @@
-"""What one broker of a cluster tells of it, counted: who is there, who leads, what lacks replicas. Pure.
+"""One broker's view of a cluster, counted: present brokers, leaders, and partitions that lack replicas. Pure.
 
 The words are those of `admin.state.partitions`.
 """
@@ -51,9 +51,9 @@ def _is_settled(partition: PartitionState, broker_ids: frozenset[int]) -> bool:
 
 
 def why_not_ready(states: Mapping[int, ClusterCounts | None]) -> str:
-    """`states` is what each broker that should be there tells, or None where it does not answer. Empty: ready.
+    """`states` has the view of each broker that should be there, or None where it does not answer. Empty: ready.
 
-    Ready means that all brokers know of each other and of nobody else, name the same controller, and that each
+    Ready means that all brokers know of each other and of no other broker, name the same controller, and that each
     partition has a leader that is there, if one is possible.
     """
     expected = frozenset(states)

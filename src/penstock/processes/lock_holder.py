@@ -1,4 +1,4 @@
-"""Which process holds the lock on a file: that of a broker which somebody else has started."""
+"""Finds and ends the process that holds the lock on a file, such as a broker that another user has started."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _POLL_S = 0.02
 
 
 class NotEndedError(Exception):
-    """The process goes on, and somebody has to end it."""
+    """The process goes on, and the user has to end it."""
 
 
 def find_holder(lock: Path) -> int | None:
-    """None where nobody holds it, or the system does not tell: Linux alone does."""
+    """None where no process holds it, or the system does not show it: Linux alone does."""
     try:
         inode, lines = lock.stat().st_ino, _LOCKS.read_text().splitlines()
     except OSError:

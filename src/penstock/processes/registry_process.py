@@ -48,7 +48,7 @@ class RegistryProcess(ServerProcess):
         return self._status("/readyz") == 200
 
     def is_leader(self) -> bool:
-        """Whether it may write, as it says itself; False of one that does not answer."""
+        """Whether the registry's own metrics show that it may write; False if it does not answer."""
         return "\npenstock_registry_leader 1\n" in self._read("/metrics")
 
     def _status(self, path: str) -> int:

@@ -21,9 +21,10 @@ from penstock.core.guardian import Guardian
 from penstock.core.leftovers import note_server
 from penstock.processes.uninterrupted_work import uninterrupted
 
-# Without a word in its log. A server that recovers large logs says what it reads; one that cannot start exits at once.
+# Without a new line in its log. A server that recovers large logs logs its progress; one that cannot start exits at
+# once.
 START_TIMEOUT_S = 60.0
-# All in all, for one that only says why it is not ready.
+# In all, for a server that only logs why it is not ready.
 _MOST_START_S = 1_800.0
 STOP_TIMEOUT_S = 30.0
 # A fine poll: tests start hundreds of brokers, and the benchmark measures start-up.
@@ -45,7 +46,7 @@ class ServerProcessError(Exception):
 
 
 def find_free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on now; chosen outside the ephemeral range so that it stays free across restarts."""
+    """A port without a listener now; chosen outside the ephemeral range so that it stays free across restarts."""
     span = LAST_FREE_PORT - FIRST_FREE_PORT
     start = int.from_bytes(os.urandom(4), "big")
     for step in range(span):
@@ -63,8 +64,7 @@ def find_free_port(host: str = "127.0.0.1") -> int:
 class ServerProcess:
     """One listening server as a child process, its output appended to one log file across restarts.
 
-    An end that nobody asked for, or with an unexpected exit code, is an error when the server is stopped or its block
-    is left.
+    An unexpected end, or one with an unexpected exit code, is an error when the server is stopped or its block is left.
     """
 
     clean_exit_codes: frozenset[int] = frozenset({0})
@@ -116,7 +116,7 @@ class ServerProcess:
 
     @property
     def unasked_end(self) -> str:
-        """What happened, if the server ended although nobody asked it to; else empty."""
+        """A description if the server ended without `stop` or `kill`; else empty."""
         return_code = None if self._process is None or self._end_is_known else self._process.poll()
         return "" if return_code is None else self.describe(f"ended with {_describe_exit(return_code)}")
 
@@ -178,7 +178,7 @@ class ServerProcess:
         return return_code
 
     def kill(self) -> None:
-        """SIGKILL: what a crash looks like to the files and to the clients."""
+        """SIGKILL: to the files and to the clients it looks like a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -227,7 +227,7 @@ class ServerProcess:
             exception.add_note(str(error))
 
     def is_ready(self) -> bool:
-        """Whether the server accepts connections; a server that can say more about itself is asked."""
+        """Whether the server accepts connections; subclasses ask the server itself."""
         try:
             with socket.create_connection((self.host, self.port), timeout=1.0):
                 return True
@@ -235,7 +235,7 @@ class ServerProcess:
             return False
 
     def describe(self, what: str) -> str:
-        """What happened to the server, with its command and the end of its log."""
+        """`what` happened to the server, with its command and the end of its log."""
         tail = "\n".join(self.read_log().splitlines()[-LOG_TAIL_LINES:]) or "(nothing)"
         return f"{self.name} {what}\ncommand: {' '.join(self.command)}\nlast lines of {self.log_path}:\n{tail}"
 
@@ -246,7 +246,7 @@ class ServerGroup:
     _running: contextlib.ExitStack
 
     def start_all(self, stack: contextlib.ExitStack) -> None:
-        """Starts them and says to `stack` how each is stopped."""
+        """Starts them, and pushes onto `stack` how to stop each."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
 """A piece of work that no signal cuts in two.
 
-A KeyboardInterrupt that is raised between the start of a process and the note of its id leaves a process that nobody
-knows.
+A KeyboardInterrupt that is raised between the start of a process and the note of its id leaves a process whose id is
+lost.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Signals that come meanwhile are heard afterwards. Only the main thread hears any."""
+    """Signals that come meanwhile are handled afterwards. Only the main thread gets signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.core.extras import pip_command
 
-# What the server loads, by the beginning of the jar's name; the rest of a name is its version. Only these come on the
+# The jars of the server, by the beginning of their names; the rest of a name is its version. Only these come on the
 # class path: all of Spark's 300 jars cost a second of start-up.
 _JARS = (
     "zookeeper-jute-",
@@ -24,7 +24,7 @@ _JARS = (
     "metrics-core-",
     "snappy-java-",
 )
-# Last on the class path, and so not even opened unless the server is asked for TLS or SASL.
+# Last on the class path, and so not even opened unless the server's settings need TLS or SASL.
 _NETTY = ("netty-",)
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 
@@ -32,7 +32,7 @@ _ELSEWHERE = "Or run a ZooKeeper of your own and name it with zookeeper.connect.
 
 
 class ZooKeeperMissingError(Exception):
-    """There is no ZooKeeper to start. `hint` says what to do."""
+    """There is no ZooKeeper to start. `hint` gives the remedy."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(f"{message}. {hint}")

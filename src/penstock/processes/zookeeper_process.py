@@ -17,7 +17,7 @@ from penstock.processes.zookeeper_jars import MAIN_CLASS, find_class_path, find_
 
 # A session ends at a tick, so a short tick ends it soon after its timeout. Shorter ones load idle machines.
 TICK_MS = 500
-# Two ticks, ZooKeeper's own proportion. Its own upper bound, twenty ticks, would refuse what usual clients ask for.
+# Two ticks, ZooKeeper's own proportion. Its own upper bound, twenty ticks, would refuse the timeouts of usual clients.
 MIN_SESSION_TIMEOUT_MS, MAX_SESSION_TIMEOUT_MS = 1_000, 60_000
 # A server has 10 s to join its leader and may lag by 5 s: ZooKeeper's usual numbers, in ticks of 500 ms.
 _INIT_TICKS, _SYNC_TICKS = 20, 10
@@ -30,8 +30,8 @@ _JAVA_OPTIONS = (
     *("-Xms32m", f"-Xmx{_HEAP_MB}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
     f"-Dzookeeper.commitLogCount={_TRANSACTIONS_KEPT}",
 )
-# Errors alone: warnings of a start are about options that nobody misses. The commands log an error where they are asked
-# before the server is up, as they are here.
+# Errors alone: warnings of a start are about options that the cluster does not need. The commands log an error if they
+# come before the server is up, as they do here.
 _LOGGING = """\
 status = error
 appender.console.type = Console
@@ -45,8 +45,8 @@ logger.commands.name = org.apache.zookeeper.server.ServerCnxn
 logger.commands.level = off
 """
 _ANSWER_TIMEOUT_S = 2.0
-# The whole answer to any command before the server serves. Asked before it has its database, it fails to close the
-# connection behind this: whoever waited for the end would hear of a server that serves two seconds late.
+# The whole answer to any command before the server serves. Before it has its database, it fails to close the connection
+# behind this: a reader that waited for the end would learn two seconds late that the server serves.
 _NOT_SERVING = b"not currently serving requests"
 
 
@@ -59,14 +59,14 @@ class ZooKeeperServer(NamedTuple):
 
 
 class EnsembleMembership(NamedTuple):
-    """Which server of which ensemble. Servers are counted from 1, in the order of the members."""
+    """The server's number and the members of its ensemble. Servers are counted from 1, in the order of the members."""
 
     server_id: int
     members: Sequence[ZooKeeperServer]
 
 
 class ZooKeeperProcess(ServerProcess):
-    clean_exit_codes = frozenset({0, 143})  # 128 + SIGTERM: how Java ends when it is asked to
+    clean_exit_codes = frozenset({0, 143})  # 128 + SIGTERM: how Java ends at that signal
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ZooKeeperProcess(ServerProcess):
         return self.data_dir / "log4j2.properties"
 
     def prepare(self) -> None:
-        """The data directory with its configuration. What is there already stays, but for the configuration."""
+        """The data directory with its configuration. Existing files stay, but for the configuration."""
         # Users' credentials are among what the brokers keep there.
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._logging.write_text(_LOGGING)

@@ -1,4 +1,4 @@
-"""Asks a run to do something, and finds out what became of it."""
+"""Sends a command to a run, and waits for its outcome."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from penstock.runs.reader import RunsReader
 
-# Longer than a run takes to come back from a short outage, shorter than anybody waits before doing something else.
+# Longer than a run takes to come back from a short outage, shorter than a user waits before doing something else.
 VALID_FOR_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class CommandAnswer:
-    """What is known of a command. Without an acknowledgement the run has not been heard about it."""
+    """The state of a command. Without an acknowledgement the run may not have got it."""
 
     run: SeenRun
     acknowledgement: Acknowledgement | None
@@ -31,7 +31,7 @@ class CommandAnswer:
 
 
 def answer_to(overview: Overview, run: SeenRun, command: str) -> CommandAnswer:
-    """`run` as it was before, for the case that the run is forgotten meanwhile."""
+    """`run` is its earlier record, for the case that the run is forgotten meanwhile."""
     seen = overview.runs.get(run.record.run, run)
     found = [each for each in seen.record.acknowledgements if each.command == command]
     return CommandAnswer(seen, found[-1] if found else None)
@@ -55,6 +55,6 @@ def send_command(producer: Producer, topic: str, command: Command, timeout_s: fl
 
 
 def await_answer(reader: RunsReader, run: SeenRun, command: Command, timeout_s: float) -> CommandAnswer:
-    """The last that is known when the answer is final or the time is up."""
+    """The last known state when the answer is final or the time is up."""
     reader.listen(timeout_s, lambda overview: answer_to(overview, run, command.id).is_final)
     return answer_to(reader.overview, run, command.id)

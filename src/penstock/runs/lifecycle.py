@@ -1,4 +1,4 @@
-"""What a run does about a command or a fact, by the state that it is in. Pure.
+"""The effect of a command or a fact on a run, by the run's state. Pure.
 
     starting --started--> running --pause--> pausing --rested--> paused --resume--> running
     running, pausing, paused --restart--> restarting --started--> running
@@ -9,7 +9,7 @@ Rules:
 - A command is decided once, by its id. The same command delivered twice changes nothing.
 - A command that takes time is accepted first. Its acknowledgement is open while the run is on the way (`_ON_THE_WAY`),
   done when the run has reached the command's goal, and overtaken when the run goes elsewhere.
-- A command that asks for what is already so is done, not refused: two people may press the same button.
+- A command for a state that holds already is done, not refused: two users may press the same button.
 - What has ended stays ended: a run's id is never used again.
 - `paused` means that no batch is under way and none begins. The batch under way when the command comes is finished.
 """
@@ -25,17 +25,17 @@ from penstock.runs.records import ENDED, Acknowledgement, Command, CommandOutcom
 
 
 class Fact(enum.Enum):
-    """What happens to a run without a command."""
+    """An event in a run that no command caused."""
 
     STARTED = enum.auto()  # every part runs, for the first time or anew
-    RESTED = enum.auto()  # asked to pause, and no batch is under way any more
+    RESTED = enum.auto()  # paused by a command, and no batch is under way any more
     ENDING = enum.auto()  # a signal, the end of the data, or a failure of another part
     ENDED = enum.auto()
     FAILED = enum.auto()
 
 
 class Action(enum.Enum):
-    """What the run has to do. Each returns at once; the end is told by a fact."""
+    """A task for the run. Each returns at once; a fact reports its end."""
 
     HOLD = enum.auto()  # begin no further batch
     RELEASE = enum.auto()
@@ -89,7 +89,7 @@ _COMMANDS: Final[dict[Verb, dict[State, LifecycleDecision]]] = {
     },
 }  # fmt: skip
 
-# By fact and state. A pair that is missing changes nothing: a run that was told to stop while it started stays told.
+# By fact and state. A pair that is missing changes nothing: a run that got a stop while it started goes on stopping.
 _LIVE: Final = (_STARTING, _RUNNING, _PAUSING, _PAUSED, _RESTARTING, _STOPPING)
 _FACTS: Final[dict[Fact, dict[State, State]]] = {
     Fact.STARTED: {_STARTING: _RUNNING, _RESTARTING: _RUNNING},
@@ -99,7 +99,7 @@ _FACTS: Final[dict[Fact, dict[State, State]]] = {
     Fact.FAILED: dict.fromkeys(_LIVE, _FAILED),
 }
 
-# Of an accepted command: where the run is while the command is under way, where it has arrived, and what to say then.
+# Of an accepted command: the run's state on the way, the state at the goal, and the text for that.
 _ON_THE_WAY: Final = {Verb.PAUSE: _PAUSING, Verb.STOP: _STOPPING, Verb.RESTART: _RESTARTING}
 _GOALS: Final = {Verb.PAUSE: _PAUSED, Verb.STOP: _STOPPED, Verb.RESTART: _RUNNING}
 _DONE_TEXTS: Final = {
@@ -129,7 +129,7 @@ def is_for(command: Command, run: str, kind: str, name: str) -> bool:
 
 
 def expiry_of(command: Command, age_ms: int) -> str:
-    """Why a command of that age is not obeyed any more; empty: it is obeyed."""
+    """Why a command of that age is too old to obey; empty: it is not."""
     if age_ms <= command.valid_for_ms:
         return ""
     return f"it came {age_ms / 1000:.0f} s after it was sent and was valid for {command.valid_for_ms / 1000:.0f} s"

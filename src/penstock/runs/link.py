@@ -60,12 +60,12 @@ class Link(Protocol):
     def send(self, key: bytes, value: bytes | None) -> None: ...
 
     def receive(self, timeout_s: float) -> list[ReceivedCommand]:
-        """What has come, after at most that long."""
+        """The commands that have come, after at most that long."""
 
     def read_overview(self) -> Overview: ...
 
     def close(self, timeout_s: float) -> None:
-        """Waits that long for what was sent."""
+        """Waits that long for the delivery of the records."""
 
 
 class KafkaLink:
@@ -107,8 +107,8 @@ class KafkaLink:
         return {**self._settings, "logger": _LIBRDKAFKA_LOG, **CONSUMER_SETTINGS}
 
     def _follow_commands(self, consumer: Consumer) -> None:
-        """From the end as it is now, not as it is when the first fetch gets through: nobody knows this run yet, so
-        nothing before is for it, and nothing after may be missed. A topic that was just made may take a moment to be
+        """From the end as it is now, not as it is when the first fetch gets through: no sender knows this run yet, so
+        no earlier command is for it, and it must miss no later one. A topic that was just made may take a moment to be
         known to every broker."""
         from confluent_kafka import KafkaException, TopicPartition
 

@@ -1,4 +1,4 @@
-"""All runs of a cluster as a reader of `_penstock_runs` knows them: the last record of each, and when it came. Pure.
+"""All runs of a cluster by the records of `_penstock_runs`: the last record of each, and its time. Pure.
 
 Whether a run is lost is a reader's judgement: the run's heartbeat is overdue. Clocks differ, so the judgement rests on
 the broker's: the topic's timestamps are the broker's (`LogAppendTime`), and a reader's clock counts only when a fresh
@@ -17,9 +17,9 @@ from penstock.runs.records import ENDED, GRAPH_SUFFIX, Forgotten, Graph, Ignored
 # Per name: enough to see when a pipeline began to fail.
 ENDED_KEPT: Final = 10
 ENDED_KEPT_MS: Final = 30 * 24 * 3_600_000
-# A run that was lost may come back (a laptop that slept), so nobody else forgets it sooner.
+# A run that was lost may come back (a laptop that slept), so other runs forget it no sooner.
 LOST_KEPT_MS: Final = 24 * 3_600_000
-# Where a record does not say when its run is lost.
+# For records without a time after which the run is lost.
 DEFAULT_LOST_AFTER_MS: Final = 20_000
 
 
@@ -114,8 +114,8 @@ def newest_first(runs: Iterable[SeenRun]) -> list[SeenRun]:
 
 
 def plan_forgetting(overview: Overview, now_ms: int) -> list[str]:
-    """The keys that are given tombstones: of ended runs beyond the newest of their name, and of those long ended or
-    long lost."""
+    """The keys that get tombstones: of ended runs beyond the newest of their name, and of those long ended or long
+    lost."""
     forgotten: list[str] = []
     kept: dict[tuple[str, str], int] = {}
     for run in newest_first(overview.runs.values()):

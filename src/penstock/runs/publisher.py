@@ -1,11 +1,11 @@
-"""Tells the cluster how a run is, with a heartbeat every few seconds and at once after a change, and hands the run the
-commands that come. A thread of its own; the run's threads never wait for a broker here.
+"""Publishes a run's state to the cluster, with a heartbeat every few seconds and at once after a change, and hands the
+run its commands. A thread of its own; the run's threads never wait for a broker here.
 
 Rules:
-- A run runs whether or not it can be seen. What goes wrong is logged once, until it goes right again.
+- A run runs whether or not it can be seen. A fault is logged once, until the publisher works again.
 - Only the run writes its own records. A run that starts also writes tombstones for runs that have ended long ago.
-- Nobody can address a run before the run reads commands: its first record comes after its place in the commands' topic
-  is known.
+- No sender can address a run before the run reads commands: the run writes its first record after it knows its place in
+  the commands' topic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def new_run_id(name: str, token: Callable[[int], str] = secrets.token_hex) -> st
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What is the same in every record of a run."""
+    """The fields that every record of a run shares."""
 
     run: str
     type: str
@@ -93,7 +93,7 @@ class RunPublisher:
         self._thread.start()
 
     def draw(self, graph: Graph) -> None:
-        """Another drawing of the run, once more is known of it; any thread."""
+        """Replaces the drawing of the run, once more of it is known; from any thread."""
         self._graph = graph
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class RunPublisher:
                 return True
 
     def turn(self, wait_s: float) -> None:
-        """Sends what is due, waits for commands and obeys them."""
+        """Sends records that are due, waits for commands and obeys them."""
         if self._graph != self._sent_graph:
             self._send_graph()
         if self._status.changes != self._told or self._clock.monotonic_ms() >= self._next_ms:

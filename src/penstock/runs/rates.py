@@ -1,6 +1,6 @@
-"""Rows a second over the last half minute, from totals that are looked at with every heartbeat. Pure.
+"""Rows a second over the last half minute, from the totals at each heartbeat. Pure.
 
-Not what an engine reports of its last batch: that stays as it is while a run is paused or has nothing to read.
+An engine's own rate of its last batch would not do: it stays as it is while a run is paused or has nothing to read.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# What a consumer of these topics is opened with. The group is never joined and commits nothing.
+# The settings of a consumer of these topics. The group is never joined and commits nothing.
 CONSUMER_SETTINGS: Final[Mapping[str, str | bool | int]] = {
     "group.id": "penstock-runs",
     "enable.auto.commit": False,
@@ -28,7 +28,7 @@ _POLL_S: Final = 0.1
 
 
 class RunsReader:
-    """For one thread. The consumer is the reader's from now on."""
+    """For one thread. The reader owns the consumer from now on."""
 
     def __init__(self, consumer: Consumer, topic: str, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._consumer = consumer
@@ -60,9 +60,9 @@ class RunsReader:
         return self._consumer.get_watermark_offsets(topic_partition, timeout=_METADATA_TIMEOUT_S)[1]
 
     def _is_end(self, message: Message, ends: Mapping[int, int]) -> bool:
-        """At the last record that was there, or at the end of the partition. The last record may be compacted away,
-        and a client says that it is at the end only after a fetch without records, which never comes while runs write
-        all the time."""
+        """At the last record that was there, or at the end of the partition. The last record may be compacted away, and
+        the client reports the end only after a fetch without records, which never comes while runs write all the
+        time."""
         from confluent_kafka import KafkaError
 
         error, offset, partition = message.error(), message.offset(), message.partition()

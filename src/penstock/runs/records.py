@@ -7,9 +7,9 @@ the fields.
 `_penstock_commands`  key `<command id>`      what somebody asks of a run: a `Command`
 
 Rules:
-- A reader ignores what it does not know: a value of a newer version, of another kind, or no JSON at all. `Ignored` says
-  why. A field that a reader does not know is no reason: fields are added without a new version. A new word for a
-  state, a verb or an outcome needs one.
+- A reader ignores an unknown value: one of a newer version, of another kind, or no JSON at all. `Ignored` has the
+  reason. An unknown field is no reason: fields are added without a new version. A new word for a state, a verb or an
+  outcome needs one.
 - A record is a few hundred bytes to a few KB. Texts and lists are cut where a record is made, never by a reader.
 """
 
@@ -26,7 +26,7 @@ GRAPH_SUFFIX: Final = "/graph"
 # A stack trace belongs into a log. The first line of a cause is seldom longer than this.
 MAX_TEXT: Final = 1000
 MAX_LABEL: Final = 200
-# A drawing with more boxes tells nobody anything; the record stays below about 50 KB.
+# A larger drawing helps no user; the record stays below about 50 KB.
 MAX_NODES: Final = 200
 
 _Record = TypeVar("_Record")
@@ -35,7 +35,7 @@ _Record = TypeVar("_Record")
 class State(enum.StrEnum):
     STARTING = "starting"
     RUNNING = "running"
-    PAUSING = "pausing"  # asked to pause; a batch is under way
+    PAUSING = "pausing"  # a command has paused it; a batch is under way
     PAUSED = "paused"
     RESTARTING = "restarting"
     STOPPING = "stopping"
@@ -55,16 +55,16 @@ class Verb(enum.StrEnum):
 
 
 class CommandOutcome(enum.StrEnum):
-    ACCEPTED = "accepted"  # under way; a later record says how it ended
+    ACCEPTED = "accepted"  # under way; a later record has the outcome
     DONE = "done"
     REFUSED = "refused"
-    OVERTAKEN = "overtaken"  # accepted, and then something else happened first
+    OVERTAKEN = "overtaken"  # accepted, and then another event came first
     EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
-    """What became of one command."""
+    """The outcome of one command."""
 
     command: str  # the command's id
     verb: Verb
@@ -76,7 +76,9 @@ class Acknowledgement:
 
 @dataclass(frozen=True, slots=True)
 class PartFigures:
-    """How far one part of a run is: a query of a pipeline, a task of a connector. Rows count since the part's start."""
+    """The progress of one part of a run: a query of a pipeline, a task of a connector. Rows count since the part's
+    start.
+    """
 
     part: str
     batch: int = -1  # the last that ended; -1: none yet
@@ -98,7 +100,7 @@ class RunRecord:
     pid: int = 0
     version: str = ""  # of Penstock
     started_ms: int = 0
-    changed_ms: int = 0  # when the state became what it is
+    changed_ms: int = 0  # when the state last changed
     written_ms: int = 0
     heartbeat_every_ms: int = 0
     lost_after_ms: int = 0

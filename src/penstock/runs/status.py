@@ -1,7 +1,7 @@
 """The state of one run: changed by commands and facts, read by its publisher. Safe for several threads.
 
 The decisions are `lifecycle`'s. Actions are called with the lock held, so that they come in the order of the
-decisions; they return at once, and may tell a fact before they do. A signal handler must not come here, since it may
+decisions; they return at once, and may report a fact before they do. A signal handler must not come here, since it may
 interrupt a thread that is in the middle of a change.
 """
 
@@ -17,7 +17,7 @@ from penstock.core.clock import Clock
 from penstock.runs.lifecycle import Action, Fact, LifecycleDecision, decide_command, decide_fact, expiry_of, settle
 from penstock.runs.records import ENDED, MAX_TEXT, Acknowledgement, Command, CommandOutcome, State, Verb, shorten
 
-# Whoever waits for an acknowledgement reads every record, so a few are enough; they are part of every heartbeat.
+# A sender that waits for an acknowledgement reads every record, so a few are enough; they are part of every heartbeat.
 ACKNOWLEDGEMENTS_KEPT = 8
 # A command comes twice when its sender tried again, so at once.
 COMMANDS_REMEMBERED = 256
@@ -54,7 +54,7 @@ class RunStatus:
 
     @property
     def changes(self) -> int:
-        """Grows with everything that readers of the topic should hear of at once."""
+        """Grows with every change that readers of the topic should see at once."""
         return self._changes
 
     @property

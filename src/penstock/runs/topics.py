@@ -26,7 +26,7 @@ _RUNS_CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "message.timestamp.type": "LogAppendTime",  # clocks of hosts differ: see `overview`
 }
-# Commands are valid for a minute or so. They are kept for an hour, for whoever asks what happened.
+# Commands are valid for a minute or so. They are kept for an hour, for users who look for the cause of a change.
 _COMMANDS_CONFIG: Final = {
     "cleanup.policy": "delete",
     "retention.ms": "3600000",
@@ -42,7 +42,7 @@ class RunTopics:
 
 def create_missing(admin: AdminClient, topics: RunTopics) -> None:
     """Topics that exist stay as they are. A refusal for want of rights is no error here: an administrator may have made
-    the topics, and the first write says whether they are there."""
+    the topics, and the first write shows whether they are there."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic
 

@@ -1,12 +1,12 @@
-"""Where the files of a secure single broker are, and whether its data is to stay secure.
+"""The places of the files of a secure single broker, and the mark that keeps its data secure.
 
 Rules:
 - A secure start leaves a mark in the data: a file that names the directory with the certificates and the users. Data
-  with the mark is never opened to everybody unless the start says so, wherever the data was moved to and whatever was
-  lost beside it.
-- The directory lies beside the data. Where data was moved alone, the mark still tells where the directory is.
+  with the mark is opened to every client only by a start with --insecure, wherever the data was moved to and whatever
+  was lost beside it.
+- The directory lies beside the data. Where data was moved alone, the mark still names the directory.
 
-Quick to import: every start of a broker asks.
+Quick to import: every start of a broker needs it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def first_data_directory(properties: Mapping[str, str]) -> str:
 
 
 def security_directory(properties: Mapping[str, str]) -> str:
-    """Beside the first data directory, or where its mark says."""
+    """Beside the first data directory, or at the place that its mark names."""
     data = os.path.normpath(first_data_directory(properties))
     beside = f"{data}.security"
     if _is_secure(beside):
@@ -41,8 +41,8 @@ def is_marked(data: str) -> bool:
 
 
 def stays_secure(properties: Mapping[str, str]) -> bool:
-    """The data was made by a secure start, and the settings have no security of their own: without more they would open
-    it to everybody.
+    """True if a secure start made the data, and the settings have no security of their own: with these settings alone
+    every client could use the broker.
     """
     was_secure = is_marked(first_data_directory(properties)) or _is_secure(security_directory(properties))
     return was_secure and _is_plain(properties)

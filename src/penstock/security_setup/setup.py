@@ -1,4 +1,4 @@
-"""A directory that makes brokers secure, and everything that is in it.
+"""A directory that makes brokers secure, and all files in it.
 
     certificates/        the authority and what it has signed (`penstock certificates --directory`)
     users.json           the credentials of the first users, for the store; no password follows from them
@@ -6,12 +6,12 @@
     client.properties    how the administrator connects: Kafka's client properties, `--command-config`
 
 Rules:
-- What is there is kept: the second start uses the authority, the certificates and the passwords of the first. A start
+- Existing files are kept: the second start uses the authority, the certificates and the passwords of the first. A start
   that was interrupted goes on where it stopped. The passwords are written before the credentials that follow from them.
-- Where there is a store already, its users have the passwords that were in the files. `new_logins` are those of files
-  that are lost: whoever prepares the directory writes them to the store first.
+- Where there is a store already, its users have the passwords that were in the files. `new_logins` are those of lost
+  files: the caller of `prepare` writes them to the store first.
 - A broker whose addresses have changed gets a new certificate, as does one whose certificate is about to expire.
-- Files are for their owner alone. Passwords are in no log line and on no screen.
+- Only their owner can read the files. Passwords are in no log line and on no screen.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _DIGEST = "penstock.zookeeper.digest"
 # root, and stays there.
 _ROOT_KEY, _ROOT = "zookeeper.root", "/penstock-cluster"
 _LOGIN_LASTS_MS = "3600000"  # clients log in again on their connections; a removed user is gone within the hour
-# As a user that does not exist has it (`ScramServer.fake`): a stranger who asks must not learn that these two exist.
-# The passwords are random, so that more iterations would protect nothing.
+# The number for an unknown user (`ScramServer.fake`): a stranger must not learn that these two users exist. The
+# passwords are random, so that more iterations would protect nothing.
 ITERATIONS = MIN_ITERATIONS
 _PASSWORD_BYTES = 24
 # A certificate that ends sooner than this is renewed by a start.
 _RENEWED_BEFORE = datetime.timedelta(days=30)
-# Clients on the same machine connect to these, whatever the broker is called.
+# Clients on the same machine connect to these, whatever the broker's name is.
 _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -83,14 +83,14 @@ class SecureSetup:
 
     @property
     def lost(self) -> list[Path]:
-        """What cannot be made again as it was, in a directory that was used before. The users' credentials can: they
+        """The files that cannot be restored, in a directory that was used before. The users' credentials can: they
         follow from the passwords.
         """
         authority = self.certificates_path / "ca.pem"
         return [each for each in (authority, self.broker_file, self.client_file) if not each.exists()]
 
     def new_logins(self) -> dict[str, str]:
-        """Of the users whose file is missing, by name."""
+        """New passwords of the users whose file is missing, by name."""
         return {user: _new_login(user) for user, file in self._files.items() if not file.exists()}
 
     @property
@@ -143,7 +143,7 @@ class SecureSetup:
         }
 
     def store_properties(self) -> dict[str, str]:
-        """Settings of brokers on ZooKeeper: nobody else changes what they write there, or reads secrets."""
+        """Settings of brokers on ZooKeeper: no other client may change what they write there, or read secrets."""
         return {_DIGEST: read_properties(self.broker_file)[_DIGEST], "zookeeper.set.acl": "true"}
 
     @property

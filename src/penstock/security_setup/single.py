@@ -28,9 +28,9 @@ _ANY_PORT = "0"
 
 
 def secure_single(properties: Mapping[str, str], *, is_asked: bool = True) -> tuple[SecureSetup, dict[str, str]]:
-    """Makes what is missing, and returns it with the broker's settings. What `properties` say wins, but for the
-    listener, which keeps its address alone. Files that are lost are made anew only where somebody asked for security,
-    not where data merely stays secure. Not on an event loop. Raises SecureSetupError.
+    """Makes what is missing, and returns it with the broker's settings. `properties` win over these, except that the
+    listener keeps its address alone. Lost files are made anew only where the user wants security (`is_asked`), not
+    where data merely stays secure. Not on an event loop. Raises SecureSetupError.
     """
     if properties.get("zookeeper.connect"):
         raise SecureSetupError(
@@ -52,7 +52,7 @@ def secure_single(properties: Mapping[str, str], *, is_asked: bool = True) -> tu
 
 
 def _settle_lost(setup: SecureSetup, data: Path, *, is_asked: bool) -> dict[str, str]:
-    """The logins of files that are missing. A store that is there has them first: a start that is interrupted between
+    """The logins of files that are missing. An existing store gets them first: a start that is interrupted between
     the two makes others.
     """
     logins = setup.new_logins()

@@ -1,34 +1,35 @@
 """The rules that a history of sends, polls and commits has to keep; Jepsen's for Kafka-like logs, and some more.
 
-This is the one checker of what clients were promised against what a log holds: every kind of rounds of `proof`
-that makes promises records a history and is judged here.
+This is the one checker of the broker's promises to clients against the contents of a log: every kind of rounds of
+`proof` that makes promises records a history, and this module judges it.
 
-A partition's order is what its offsets say, gaps left out: control markers, aborted records and lost races take offsets
-too. It is made of all that was polled, and of the acknowledged offsets of sends that must be visible: acknowledged
-plain ones, and those of a transaction that was committed or of which a reader of committed records saw any part.
+A partition's order is the order of its offsets, gaps left out: control markers, aborted records and lost races take
+offsets too. It consists of all polled records, and of the acknowledged offsets of sends that must be visible:
+acknowledged plain ones, and those of a transaction that was committed or of which a reader of committed records saw
+any part.
 
 - inconsistent-offsets: one offset with several values
 - duplicate: one value at several offsets
-- lost-write: a send that must be visible was read by nobody, though a reader went past it; or it was read and is gone
-- unseen: a send that must be visible stands behind everything that was read, although the final read went to the end
+- lost-write: no reader read a send that must be visible, though a reader went past it; or it was read and is gone
+- unseen: a send that must be visible stands behind all read records, although the final read went to the end
 - nonmonotonic-send, nonmonotonic-poll: a process sent or polled at or before where it was; with `int-` in one operation
 - poll-skip, int-poll-skip: a process polled on beyond a record that exists
 - G1a: a record of an aborted transaction was read as committed, or a send that failed was read at all
-- precommitted-read: a record was read as committed before its transaction asked for the commit
+- precommitted-read: a record was read as committed before its transaction's commit request
 - G1c: transactions that read each other's records in a circle
-- garbage-read: a value that nobody sent
+- garbage-read: a value that no process sent
 - lost-key, stale-key: the latest record of a key is not left in a compacted partition; see `history_keys`
-- lost-commit, garbage-commit: the offset that a group finds is older than one that must be there, or nobody's; see
-  `history_commits`
+- lost-commit, garbage-commit: the offset that a group finds is older than one that must be there, or was never
+  committed; see `history_commits`
 
-Rules that hold only where the caller says so, since they are not promised to everybody (see `Expectations`):
+Rules that hold only where the caller requests them, since they are not promised to every client (see `Expectations`):
 
 - gap: an offset is missing in a partition without markers, aborted records and compaction
-- reordered: the sends of a process stand in another order than they were sent in, whatever became of them
+- reordered: the sends of a process stand in another order than they were sent in, whatever their outcomes
 
 Sends of several transactions may lie between each other in a partition, as in Kafka: gaps between the sends of one
-operation, and cycles of writes (G0), are therefore no anomaly; nor is it judged what one transaction should not yet
-have read (G2), since polls promise no snapshot.
+operation, and cycles of writes (G0), are therefore no anomaly. The checker does not judge what one transaction should
+not yet have read (G2) either, since polls promise no snapshot.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ _FEW = 5
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """What is promised beyond the general rules, and what is not.
+    """The promises beyond the general rules, and the exceptions.
 
     - `compacted`: topics whose records may go away. There, nothing is reported as skipped, lost or unseen; of sends
       with a key the latest must be left.
-    - `starts`: the first offset that is left of a partition, where records are deleted. What stood before may be gone.
+    - `starts`: the first remaining offset of a partition, where records are deleted. Earlier records may be gone.
     - `gapless`: topics in which every offset holds a record.
     - `ordered`: processes whose sends stand in the order in which they were sent, and whose commits replace each other.
-    - `repeating`: processes that send again what they do not know to be written, without the broker's knowing. Copies
+    - `repeating`: processes that send again what they do not know to be written, without the broker's knowledge. Copies
       of their records are counted, and are no anomaly.
     - `is_complete`: the history has every send there was. A record is garbage, too, in a partition that it never wrote.
     """
@@ -91,9 +92,10 @@ def check(
     compacted: Collection[str] = (),
     expected: Expectations | None = None,
 ) -> HistoryReport:
-    """`final` is what a reader of committed records found from the start to the end of each partition when all was
-    over; without it, only what readers went past can be lost. `committed` is what groups found then, -1 for nothing.
-    Records of `compacted` topics may go away: see `Expectations`. ValueError if a value was sent twice to a partition.
+    """`final` has the records that a reader of committed records found from the start to the end of each partition
+    after the run; without it, only records that readers went past can be lost. `committed` has the offsets that groups
+    found then, -1 for nothing. Records of `compacted` topics may go away: see `Expectations`. ValueError if a value was
+    sent twice to a partition.
     """
     in_order = sorted(history, key=lambda operation: operation.invoked)
     everything = [*in_order, _read_finally(in_order, final)] if final else in_order
@@ -117,7 +119,7 @@ def _read_finally(history: Sequence[Operation], final: Final) -> Operation:
 
 
 class _Log:
-    """What is known of one partition."""
+    """The facts about one partition."""
 
     def __init__(self) -> None:
         self.values: dict[int, Hashable] = {}  # by offset
@@ -326,7 +328,7 @@ class _Checker:
                 self._judge_send(topic_partition, action, operation, sent)
         if operation.outcome is Outcome.OK:
             return
-        # Nobody can say where the client goes on: it may rewind what it polled, and a send whose outcome is unknown may
+        # The client's next place is unknown: it may rewind to before its polls, and a send whose outcome is unknown may
         # still be under way.
         for topic_partition in touched_polls:
             polled.pop(topic_partition, None)
@@ -426,7 +428,7 @@ class _Checker:
         return check_commits(self._history, committed, self._is_in_force, self._ordered)
 
     def _is_in_force(self, operation: Operation) -> bool | None:
-        """Whether what the operation did counts; None if nobody knows. The records of a transaction show its fate."""
+        """Whether the operation took effect; None if that is unknown. The records of a transaction show its fate."""
         if operation.outcome is not Outcome.UNKNOWN:
             return operation.outcome is Outcome.OK
         if not operation.transaction:

@@ -1,11 +1,11 @@
-"""Which offset a group may find, after everything that was committed for it.
+"""The offsets that a group may find, after everything that was committed for it.
 
-The last commit that is known to be in force replaces those that were over before it began. What may be found besides
-is what ran at the same time, and what has an unknown outcome: it may have come late. A process that commits one offset
-after the other over one connection is `ordered`: what it committed before is replaced, whatever became of it.
+The last commit that is known to be in force replaces those that were over before it began. A group may also find a
+commit that ran at the same time, and one of unknown outcome: it may have come late. A process that commits one offset
+after the other over one connection is `ordered`: a commit replaces its earlier ones, whatever their outcomes.
 
-- lost-commit: nothing is found although something was committed, or what is found was replaced
-- garbage-commit: nobody committed what is found
+- lost-commit: the group finds nothing although something was committed, or finds a replaced offset
+- garbage-commit: no process committed the offset that the group finds
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which record of a key a compacted partition may hold last, after everything that was sent with that key.
+"""The records of a key that a compacted partition may hold last, after everything that was sent with that key.
 
 Compaction removes records, but never the latest one of a key; a latest record that is a tombstone may go away together
 with the records before it. The latest record is the one with the highest offset among those that must be visible. A
-send of unknown outcome may stand behind it, and so may a send whose offset nobody was told.
+send of unknown outcome may stand behind it, and so may a send whose offset no client learnt.
 
 - lost-key: no record of a key is left, although one must be visible and no tombstone can have removed it
 - stale-key: the last record of a key is older than one that must be visible
@@ -17,7 +17,7 @@ from penstock.testing.history import Anomaly, Operation, Send, Where
 
 
 class KeyedSend(NamedTuple):
-    """`offset` is None where nobody knows it. `must_be_visible` is False for a send of unknown outcome."""
+    """`offset` is None where it is unknown. `must_be_visible` is False for a send of unknown outcome."""
 
     send: Send
     operation: Operation
@@ -31,7 +31,7 @@ def check_keys(
     last_read: Sequence[tuple[int, Hashable]],
     ordered: Collection[int] = (),
 ) -> list[Anomaly]:
-    """`sends`: in the order in which they were made, without those that had certainly no effect. `last_read`: offsets
+    """`sends`: in the order in which they were made, without those that certainly had no effect. `last_read`: offsets
     and values that the partition holds at the end.
     """
     by_key: dict[Hashable, list[KeyedSend]] = {}

@@ -41,7 +41,7 @@ _NAME_CHARACTERS = 200
 
 
 class _TopicsOfATest(list[str]):
-    """Its topics, and how the next one is called."""
+    """Its topics, and the number of the next one's name."""
 
     def __init__(self, test_name: str) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ class TcpProxy:
     """Runs in the event loop that enters it. Bytes that are held up in one direction go on when it is let go."""
 
     def __init__(self, port: int) -> None:
-        """`port` is where it leads."""
+        """`port` is the port of the server behind the proxy."""
         self._target = port
         self._links: list[asyncio.StreamWriter] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -42,7 +42,7 @@ class TcpProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def lead_to(self, port: int) -> None:
-        """For new connections: what the proxy leads to may have to know the proxy's port first."""
+        """For new connections: the server behind the proxy may have to know the proxy's port first."""
         self._target = port
 
     def hold_requests(self) -> None:
@@ -52,7 +52,7 @@ class TcpProxy:
         self._answers.clear()
 
     def cut(self) -> None:
-        """Nothing comes or goes, and nobody is told."""
+        """No byte goes either way, and neither side learns of it."""
         self.hold_requests()
         self.hold_answers()
 
@@ -73,7 +73,7 @@ class TcpProxy:
         self._answers.set()
 
     async def carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b"") -> None:
-        """One connection, also one that somebody else has accepted, and of which `first` was read already."""
+        """One connection, also one that another server has accepted, and of which `first` was read already."""
         if self._is_closed:
             writer.transport.abort()
             return

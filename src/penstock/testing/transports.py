@@ -1,4 +1,4 @@
-"""A transport without a socket: what a protocol under test is sent and sends, byte by byte as the test says."""
+"""A transport without a socket: the test decides, byte by byte, what a protocol receives and what it gets rid of."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.core.types import Buffer
 
 
 class FakeTransport(asyncio.Transport):
-    """Takes what is written and keeps it until the test lets it drain; tells the protocol to pause and resume exactly
-    as asyncio's own transports do.
+    """Takes the protocol's writes and keeps them until the test lets them drain; pauses and resumes the protocol
+    exactly as asyncio's own transports do.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class FakeTransport(asyncio.Transport):
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._extra.get(name, default)
 
-    # ---- what the peer does
+    # ---- the peer's side
 
     def connect(self) -> None:
         self.protocol.connection_made(self)
@@ -69,7 +69,7 @@ class FakeTransport(asyncio.Transport):
             self.protocol.resume_writing()
 
     def lose(self, error: Exception | None = None) -> None:
-        """The connection is over, as an event loop tells its protocol once."""
+        """The connection is over; the protocol learns it once, as from an event loop."""
         if not self.is_lost:
             self.is_lost = self._is_closing = True
             self.release()
@@ -78,7 +78,7 @@ class FakeTransport(asyncio.Transport):
     def release(self) -> None:
         self._extra["socket"].close()  # type: ignore[attr-defined]
 
-    # ---- what the protocol does
+    # ---- the protocol's side
 
     def was_aborted(self) -> bool:
         return self._was_aborted

@@ -1,7 +1,7 @@
 """A disk that fails on demand.
 
-`FaultyFiles` is the real disk with a list of `Fault`s in front of it. Every operation is counted and named; a fault
-says which ones fail and how. Tests use it to try a full disk at each single operation of a sequence.
+`FaultyFiles` is the real disk with a list of `Fault`s in front of it. It counts and names every operation; a fault
+decides which ones fail and how. Tests use it to try a full disk at each single operation of a sequence.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from penstock.log.storage.files import Files, OpenFile, StrPath
 
 @dataclass(frozen=True, slots=True)
 class DiskOperation:
-    """One thing the code under test asked of the disk."""
+    """One operation of the code under test on the disk."""
 
     number: int  # counted from 1
     name: str  # the method: "write", "read", "open", ...
     path: str
-    thread_id: int  # the caller's: what may block must not be asked for on the event loop's
+    thread_id: int  # the caller's: the event loop's thread must not call an operation that may block
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Fault:
 
 
 class FaultyFiles(Files):
-    """With `is_synced` False an fsync can fail but does nothing else: where no power is cut, nobody sees it."""
+    """With `is_synced` False an fsync can fail but does nothing else: a test without a power cut sees no difference."""
 
     def __init__(self, *faults: Fault, is_synced: bool = True) -> None:
         self.is_synced = is_synced
@@ -133,7 +133,7 @@ class FaultyFiles(Files):
         if self.is_synced:
             super().sync_file(path)
         else:
-            os.stat(path)  # what is not there cannot be synced on any disk
+            os.stat(path)  # an absent file cannot be synced on any disk
 
     def sync_directory(self, path: StrPath) -> None:
         self.check("sync", path)

@@ -1,9 +1,9 @@
 """A disk in memory that knows what a power failure would leave of it.
 
 `MemoryFiles` has the interface of `penstock.log.storage.files` and POSIX's promises, no better: content is durable
-after an fsync of the file, a name after an fsync of its directory. `after_power_cut` is the disk as it would be found
-then: what was not synced is there, or not, or in part, as chance decides. `after_kill` is what the next process finds
-when only this one ended. Both are copies, so whoever still holds the old disk can do no harm to the new one.
+after an fsync of the file, a name after an fsync of its directory. `after_power_cut` is the disk after a power failure:
+unsynced content is there, or not, or in part, as chance decides. `after_kill` is the disk that the next process finds
+when only this one ended. Both are copies, so a holder of the old disk can do no harm to the new one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _File:
 
 
 class _Change(NamedTuple):
-    """What one operation did to a directory: names and what they mean from now on. A rename is one change."""
+    """The effect of one operation on a directory: names and what they mean from now on. A rename is one change."""
 
     bindings: tuple[tuple[str, _File | _Directory | None], ...]
 
@@ -63,7 +63,7 @@ Check = Callable[[str, str], None]
 
 
 class DiskFault(OSError):  # noqa: N818
-    """A write that fails with this has stored so many bytes all the same."""
+    """A write that raises this has stored so many bytes all the same."""
 
     def __init__(self, code: int, text: str, path: str, stored: int = 0) -> None:
         super().__init__(code, text, path)
@@ -107,7 +107,7 @@ class _Tree:
 
 
 class MemoryFiles(Files):
-    """`now_ms` stamps what is written; `check` may refuse an operation, as a failing disk does."""
+    """`now_ms` is the time of writes; `check` may refuse an operation, as a failing disk does."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0, check: Check | None = None) -> None:
         self._tree = _Tree(now_ms)
@@ -115,7 +115,7 @@ class MemoryFiles(Files):
         self.check = check
         self.operations = 0
 
-    # ---- what the log asks for
+    # ---- the operations of the log
 
     def open(self, path: StrPath, *, create: bool = False) -> OpenFile:
         self.note("create" if create else "open", path)
@@ -276,7 +276,7 @@ class MemoryFiles(Files):
         made._tree.root = root
         return made
 
-    # ---- what every operation passes through
+    # ---- the way of every operation
 
     def note(self, name: str, path: StrPath) -> None:
         self.operations += 1
@@ -342,7 +342,7 @@ class MemoryFile(OpenFile):
         self._files.note("write_back", self.path)
 
     def is_shared(self) -> bool | None:
-        return None  # who else has the file open is not kept
+        return None  # the disk does not track other holders of the file
 
     def close(self) -> None:
         if self._holds_lock:
@@ -369,8 +369,8 @@ class _LockedDirectory(OpenFile):
 
 
 def _survivor(file: _File, chance: random.Random) -> bytes:
-    """Of what was appended since the last sync: nothing, a part, all of it, or zeros in its place. Where the file was
-    written over or cut, the old content or the beginning of the new; what stands before that is safe.
+    """A possible fate of the bytes appended since the last sync: nothing, a part, all of them, or zeros in their place.
+    Where the file was written over or cut, the old content or the beginning of the new; the bytes before that are safe.
     """
     durable, data = file.durable, bytes(file.data)
     if data == durable:

@@ -1,9 +1,9 @@
 """A disk that knows what would survive a power failure.
 
 `PowerCutFiles` is the real disk with a memory of every fsync. At any moment `write_survivors` makes a copy of a
-directory as it would be found after the power came back, by the letter of POSIX and no better: a file holds what it
-held when it was last synced, and is found under its name only if its directory was synced since. What was written
-after that may be there, or not, or be zeros: `tail` decides.
+directory as it would be after a power failure, by the letter of POSIX and no better: a file has the content of its last
+sync, and is found under its name only if its directory was synced since. Later writes may be there, or not, or be
+zeros: `tail` decides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PowerCutFiles(Files):
         self._held: dict[int, int] = {}  # file -> a descriptor that keeps its number from being used again
         self.sync_count = 0
 
-    # ---- what the log asks for
+    # ---- the operations of the log
 
     def open(self, path: StrPath, *, create: bool = False) -> OpenFile:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
@@ -75,7 +75,7 @@ class PowerCutFiles(Files):
     # ---- the power fails
 
     def write_survivors(self, source: Path, target: Path, tail: Tail, chance: random.Random) -> None:
-        """What would be left of `source`, which itself goes on unharmed."""
+        """Copies what a power failure would leave of `source`, which itself goes on unharmed."""
         with self._lock:
             target.mkdir(parents=True)
             self._write_directory(os.stat(source).st_ino, target, tail, chance)

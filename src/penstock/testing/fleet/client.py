@@ -1,7 +1,7 @@
-"""What all clients of the fleet share: a thread, a seed, the settings of the client library, a way to end.
+"""The common part of all clients of the fleet: a thread, a seed, the settings of the client library, a way to end.
 
-Each client runs in a thread of its own for the whole run, and records what it was told and no more. No client judges:
-`penstock.testing.history_check` does. What kept a client from working goes into the recorder's problems.
+Each client runs in a thread of its own for the whole run, and records only what the brokers answer. No client judges:
+`penstock.testing.history_check` does. A reason that kept a client from working goes into the recorder's problems.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.testing.fleet.patience import PATIENT, UNHEARD
 from penstock.testing.fleet.recorder import Recorder
 from penstock.testing.history import Where
 
-# A client may go on for this long after the end was asked for, to learn what became of its last operation.
+# A client may go on for this long after the request to end, to learn the outcome of its last operation.
 _GRACE_S = 30.0
 _DAWDLING_S = (0.01, 0.01, 0.02, 0.05, 0.1, 0.1, 0.3, 1.5)
 
@@ -42,7 +42,7 @@ class Setting:
 
 
 class Client(threading.Thread):
-    """Takes one step after the other until it is asked to end."""
+    """Takes one step after the other until the run ends it."""
 
     pause_s = 0.01
 

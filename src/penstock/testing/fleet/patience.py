@@ -11,7 +11,7 @@ UNHEARD = logging.getLogger("penstock.testing.unheard")
 UNHEARD.propagate = False
 UNHEARD.addHandler(logging.NullHandler())
 
-# A client must not give up while the broker is down: what is checked is what happens when it comes back.
+# A client must not give up while the broker is down: the check is about the time after the broker's return.
 PATIENT: dict[str, Any] = {
     "log_level": 0,
     "reconnect.backoff.ms": 10,

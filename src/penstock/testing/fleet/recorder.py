@@ -1,4 +1,4 @@
-"""How the clients of all rounds write their history down: what they asked for, what they were told, in one order."""
+"""Records the history of the clients of all rounds: their requests and the answers, in one order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.testing.history import Action, Operation, Outcome, Poll, Where
 
 
 class Recorder:
-    """The history under way: shared by all threads; its positions are the order in which they asked for them."""
+    """The history under way: shared by all threads; a position is the place of a request in the common order."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []

@@ -13,7 +13,7 @@ from penstock.testing.history import Outcome, Send, Where
 
 
 class SentBatch:
-    """Records sent together, and what became of each."""
+    """Records sent together, and the outcome of each."""
 
     def __init__(self, client: Client, producer: Producer) -> None:
         self._client = client
@@ -43,8 +43,8 @@ class SentBatch:
 
 
 class BatchSender(Client):
-    """Idempotent. A producer that does not know what became of a batch is replaced, under a new process number, since
-    nothing is promised about the order of what two producers do.
+    """Idempotent. A producer that does not know the outcome of a batch is replaced, under a new process number, since
+    no order is promised between the sends of two producers.
     """
 
     _producer: Producer | None = None

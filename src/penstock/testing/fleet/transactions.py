@@ -1,7 +1,7 @@
 """Clients with a transactional id: senders, and transformers that poll and send in one transaction.
 
 A producer that cannot go on is replaced by one with the same id, which ends what its predecessor left open. The process
-number stays, since the broker refuses whatever a predecessor sends from then on.
+number stays, since the broker refuses all later requests of the predecessor.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.testing.history import Action, Assign, Commit, Isolation, Outcome
 _CALL_TIMEOUT_S = 5.0
 # A call that lasts longer is given up, and its producer with it; see bounded_call.
 _STUCK_AFTER_S = 8.0
-# Short, for what a dead client leaves open blocks readers of committed records so long.
+# Short, because a transaction that a dead client leaves open blocks readers of committed records for this long.
 _TIMEOUT_MS = 4_000
 _VANISHING_TIMEOUT_MS = 1_500
 _FLUSH_S = 0.2
@@ -55,7 +55,7 @@ class Habits:
 
 
 class TransactionalClient(Client):
-    """A producer with a transactional id, and the care it takes to say what became of a transaction."""
+    """A producer with a transactional id, which finds out the outcome of each transaction."""
 
     timeout_ms = _TIMEOUT_MS
     _producer: Producer | None = None
@@ -96,18 +96,18 @@ class TransactionalClient(Client):
         group = consumer.consumer_group_metadata()
         call = partial(producer.send_offsets_to_transaction, offsets, group)
         try:
-            # An attempt that nobody waits for any more must end by itself, and let go of its producer.
+            # An abandoned attempt must end by itself, and let go of its producer.
             return call_within(lambda: self.attempt(call, _STUCK_AFTER_S), _STUCK_AFTER_S)
         except StuckCallError:
             return _Verdict.LOST
 
     def finish(self, producer: Producer, batch: SentBatch, wants_commit: bool) -> tuple[Outcome, int | None]:
-        """Commit or abort; the outcome, and where the commit was asked for. Afterwards the producer may be gone."""
+        """Commit or abort; the outcome, and the position of the commit request. Afterwards the producer may be gone."""
         if not wants_commit:
             if self.attempt(producer.abort_transaction) is not _Verdict.DONE:
                 self._producer = None
             producer.poll(0)
-            return Outcome.FAILED, None  # nobody ever asked for its commit
+            return Outcome.FAILED, None  # there was no commit request
         batch.wait()
         committing = self.recorder.take_position()
         verdict = self.attempt(producer.commit_transaction)
@@ -161,9 +161,9 @@ class TransactionalSender(TransactionalClient):
                 wants_commit = fate != "abort" and may_commit is _Verdict.DONE
                 outcome, committing = self.finish(producer, batch, wants_commit)
                 if is_replaced and outcome is Outcome.UNKNOWN:
-                    outcome = Outcome.FAILED  # its successor had ended the transaction before the commit was asked for
+                    outcome = Outcome.FAILED  # its successor had ended the transaction before the commit request
         except KafkaException:
-            self._producer = None  # before any commit was asked for
+            self._producer = None  # before any commit request
         actions: list[Action] = [*batch.sends, *commits]
         self.recorder.record(self.process, outcome, actions, invoked, transaction=True, committing=committing)
 
@@ -173,7 +173,7 @@ class TransactionalSender(TransactionalClient):
         return self.random.choices(list(chances), list(chances.values()))[0]
 
     def _vanishing_producer(self) -> Producer | None:
-        """Another id, which nobody takes over."""
+        """With another id, which no producer takes over."""
         return self.new_producer(f"{self.name}-vanished-{self._begun}", _VANISHING_TIMEOUT_MS)
 
     def _replace(self, producer: Producer, batch: SentBatch) -> bool:
@@ -200,7 +200,7 @@ class TransactionalSender(TransactionalClient):
 
 
 class Transformer(TransactionalClient):
-    """Polls and sends in one transaction, together with the offsets of what it polled."""
+    """Polls and sends in one transaction, together with the offsets of the polled records."""
 
     def __init__(self, name: str, setting: Setting, *, group: str) -> None:
         super().__init__(name, setting)
@@ -236,7 +236,7 @@ class Transformer(TransactionalClient):
                 wants_commit = added is _Verdict.DONE and self.random.random() < 0.8
                 outcome, committing = self.finish(producer, batch, wants_commit)
         except KafkaException:
-            self._producer = None  # before any commit was asked for
+            self._producer = None  # before any commit request
         actions = [*polled, *batch.sends]
         self.recorder.record(self.process, outcome, actions, invoked, transaction=True, committing=committing)
         if outcome is not Outcome.OK:

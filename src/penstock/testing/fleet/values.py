@@ -1,4 +1,4 @@
-"""How the values of records tell them apart. Padding makes a record that was cut short recognisable."""
+"""Values of records, unique by their number. Padding makes a record that was cut short recognisable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def encode_value(number: int) -> bytes:
 
 
 def read_value(message: Message) -> int | str:
-    """The number, or what is wrong with the value."""
+    """The number, or the fault of the value."""
     return decode_value(message.value())
 
 

@@ -1,14 +1,14 @@
-"""What clients of a log asked for and what they were told: the history that `history_check` judges.
+"""The requests of a log's clients and the answers: the history that `history_check` judges.
 
-An operation is what one process (one client, doing one thing at a time) did in one go: it sent, polled, moved to other
-partitions, committed offsets, or did several of these in one transaction. Its outcome says what the client knows about
+An operation is one step of one process (one client, doing one thing at a time): it sent, polled, moved to other
+partitions, committed offsets, or did several of these in one transaction. Its outcome is the client's knowledge of
 its sends and commits:
 
 - OK: a transaction was committed; a plain send or commit was acknowledged
 - FAILED: certainly without effect; a transaction was aborted
 - UNKNOWN: it may or may not have happened; a plain send with an offset was acknowledged nevertheless
 
-What was polled was polled, whatever became of the operation.
+Polled records count as polled, whatever the outcome of the operation.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ Action = Send | Poll | Assign | Commit
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`invoked` and `completed` are positions in one global order of events; `committing` is where a transaction asked
-    for its commit, if that is known: before it, no reader of committed records may see what was sent.
+    """`invoked` and `completed` are positions in one global order of events; `committing` is the position of a
+    transaction's commit request, if known: before it, no reader of committed records may see the transaction's sends.
     """
 
     process: int
@@ -103,7 +103,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """A broken promise: its kind, what was found, the operations that show it, and the value it is about, if it is."""
+    """A broken promise: its kind, a description, the operations that show it, and the value, if it is about one."""
 
     kind: str
     text: str

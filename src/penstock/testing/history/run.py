@@ -1,7 +1,7 @@
 """One run of real clients against a cluster, its history, and the verdict on it.
 
-The seed decides what the clients do; when the machine lets them is not repeatable, so a saved history is what shows a
-finding again.
+The seed decides what the clients do. Their timing depends on the machine and cannot be repeated, so only a saved
+history shows a finding again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def leave_alone(seconds: float) -> Mapping[str, int]:
 
 
 class HistoryRunReport(NamedTuple):
-    """`problems` are what kept the run from being a whole one: a dead client, a final read that got stuck."""
+    """`problems` are the reasons why the run was not whole: a dead client, a final read that got stuck."""
 
     seed: int
     history: HistoryReport
@@ -108,7 +108,7 @@ class HistoryRun:
         return HistoryRunReport(self.seed, report, injected, (*recorder.problems, *stuck))
 
     def _create_topics(self) -> list[Where]:
-        # New ones for each run: a value that nobody sent in this run would be an anomaly.
+        # New ones for each run: a value that no client sent in this run would be an anomaly.
         unique = f"{self.seed}-{os.getpid()}-{time.time_ns() // 1_000_000}"
         names = [f"history-{unique}-{number}" for number in range(self.topics)]
         admin = AdminClient({"bootstrap.servers": self.servers, **PATIENT})
@@ -147,8 +147,8 @@ class HistoryRun:
 
 
 def wait_for_coordinators(servers: str, targets: Sequence[Where]) -> None:
-    """A new broker makes its internal topics when it is first asked for a coordinator; Kafka's take seconds, which
-    would be missing from the run.
+    """A new broker makes its internal topics at the first request for a coordinator; Kafka's take seconds, which would
+    be missing from the run.
     """
     identity = f"{targets[0][0]}-first"
     common = {"bootstrap.servers": servers, **PATIENT}
@@ -177,7 +177,7 @@ def wait_for_coordinators(servers: str, targets: Sequence[Where]) -> None:
 def read_to_the_end(
     servers: str, targets: Sequence[Where]
 ) -> tuple[dict[Where, list[tuple[int, Hashable]]], list[str]]:
-    """All committed records, once no transaction is open any more; and what kept that from happening."""
+    """All committed records, once no transaction is open any more; and the reasons why they are incomplete."""
     records: dict[Where, list[tuple[int, Hashable]]] = {target: [] for target in targets}
     problems: list[str] = []
     try:
