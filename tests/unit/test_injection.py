@@ -34,7 +34,7 @@ SYSTEM = {"time": TIME, **CHANCE}
 EDGES = {
     "core/clock.py": "the clock itself",
     "core/guardian.py": "waits for real processes; the simulation has none",
-    "core/sockets/socket_deadline.py": "how long a socket of a thread has been waited for; the simulation has no socket",
+    "core/sockets/socket_deadline.py": "how long a thread waits for a socket; the simulation has no socket",
     "core/types.py": "the defaults of new_topic_id and new_uuid, for tools and tests; the broker hands in its own",
     "cluster/store/sqlite.py": "the name of a session; a file outlives the process, and the simulation has no file",
     "cluster/metadata.py": "the default of Metadata.open, for tests; the broker hands in its own",
