@@ -7,6 +7,7 @@ coroutine, with its parameters and its type. Several threads may use one `Admin`
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError
 from types import TracebackType
@@ -99,7 +100,10 @@ class Transactions:
 
 
 class Admin:
-    """Use it in a `with` block, or call `close`. Raises what `AsyncAdmin` raises."""
+    """Use it in a `with` block, or call `close`. Raises what `AsyncAdmin` raises.
+
+    One that nobody has any more closes itself. In a child of the process that made it, it is a closed one.
+    """
 
     def __init__(self, make_core: Callable[[], AsyncAdmin]) -> None:
         """`make_core` is called on the loop that the core will live on."""
@@ -114,6 +118,8 @@ class Admin:
         self.nodes = Nodes(self.core.nodes, self.run)
         self.security = Security(self.core.security, self.run)
         self.transactions = Transactions(self.core.transactions, self.run)
+        self._dropped = weakref.finalize(self, _close_soon, self._thread, self.core)
+        self._dropped.atexit = False  # the thread does not outlive the process
 
     read = blocking(AsyncAdmin.read)
     read_wish = blocking(AsyncAdmin.read_wish)
@@ -142,6 +148,8 @@ class Admin:
         try:
             begun = self._thread.begin(work)
         except RuntimeError:
+            if self._thread.is_elsewhere:
+                raise ClientClosedError("the client is of the process that forked this one: connect anew") from None
             raise ClientClosedError("the client was closed") from None
         try:
             return begun.result()
@@ -155,6 +163,9 @@ class Admin:
         """A second time this does nothing."""
         if not self._is_closed:
             self._is_closed = True
+            self._dropped.detach()
+            if self._thread.is_elsewhere:
+                return
             try:
                 self._thread.call(self.core.close())
             finally:
@@ -167,6 +178,12 @@ class Admin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _close_soon(thread: LoopThread, core: AsyncAdmin) -> None:
+    """Waits for nothing: Python may call this in any thread, the loop's own too."""
+    if not thread.is_elsewhere:
+        thread.begin(core.close()).add_done_callback(lambda _: thread.stop_soon())
 
 
 async def _make(make_core: Callable[[], AsyncAdmin]) -> AsyncAdmin:

@@ -66,6 +66,8 @@ class ExhaustionReports:
 class LoopThread:
     """A loop beside the caller's code. `stop` ends it, and it cannot be started again. Threads that wait for work when
     the loop ends get CancelledError of `concurrent.futures`.
+
+    A fork copies no threads: in a child of the process that made it nothing can begin, and there is nothing to stop.
     """
 
     def __init__(self, name: str) -> None:
@@ -74,10 +76,19 @@ class LoopThread:
         # Work that begins is on the loop before the loop ends, or does not begin.
         self._turn = threading.Lock()
         self._is_stopped = False
+        self._process_id = os.getpid()
         self._thread.start()
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the thread is in the process that forked this one."""
+        return os.getpid() != self._process_id
+
     def begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
-        """RuntimeError after `stop`."""
+        """RuntimeError after `stop`, and in another process."""
+        if self.is_elsewhere:  # its lock may have been taken when the process was copied
+            work.close()
+            raise RuntimeError("its loop is in the process that forked this one")
         with self._turn:
             if not self._is_stopped:
                 return asyncio.run_coroutine_threadsafe(work, self._loop)
@@ -88,10 +99,15 @@ class LoopThread:
         return self.begin(work).result()
 
     def stop(self) -> None:
+        if not self.is_elsewhere:
+            self.stop_soon()
+            self._thread.join()
+
+    def stop_soon(self) -> None:
+        """Without waiting, so also from the thread itself."""
         with self._turn:
             self._is_stopped = True
             self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -132,6 +148,9 @@ class OnAThread:
 
     def stop(self) -> None:
         if self._running is None:
+            return
+        if self._running.is_elsewhere:
+            self._running = None
             return
         try:
             self._running.call(self._service.stop())

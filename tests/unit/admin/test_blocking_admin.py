@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,6 +16,7 @@ from penstock.admin.async_nodes import AsyncNodes
 from penstock.admin.async_security import AsyncSecurity
 from penstock.admin.async_transactions import AsyncTransactions
 from penstock.admin.blocking_admin import Commits, Nodes, Security, Transactions
+from tests.forking import in_a_fork
 
 FACES = [
     (AsyncAdmin, Admin),
@@ -71,3 +74,34 @@ def test_waiting_thread_gets_an_error_when_the_client_is_closed() -> None:
 def test_server_is_refused_when_it_is_no_address() -> None:
     with pytest.raises(ValueError, match="not the address"):
         connect("host:port")
+
+
+def test_child_is_told_to_connect_anew_when_the_client_is_of_its_parent() -> None:
+    admin = connect("127.0.0.1:1")
+
+    def use_it() -> bool:
+        try:
+            admin.topics()
+        except ConnectionError as error:
+            admin.close()
+            return "forked" in str(error)
+        return False
+
+    assert in_a_fork(use_it)
+    admin.close()
+
+
+def test_thread_and_connection_end_when_nobody_has_the_client_any_more() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(1) as pool:
+        silent.settimeout(20)
+        admin = connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout_s=1)
+        waiting = pool.submit(admin.topics)
+        connection, _ = silent.accept()
+        with connection:
+            with pytest.raises(OSError, match="no answer"):
+                waiting.result(20)
+            thread = next(each for each in threading.enumerate() if each is admin._thread._thread)
+            del admin, waiting
+            gc.collect()
+            thread.join(20)
+            assert not thread.is_alive()
