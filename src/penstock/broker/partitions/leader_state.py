@@ -286,8 +286,8 @@ class Leading:
     def judge(self, end_offset: int) -> ErrorCode | None:
         """The code for a wait for records up to `end_offset`; None to wait."""
         log, state = self._log, self.state
-        needed = min(log.settings.min_insync_replicas, len(state.replicas))
-        return decide_acknowledgement(log.high_watermark, end_offset, len(state.isr), needed)
+        minimum = log.settings.min_insync_replicas
+        return decide_acknowledgement(log.high_watermark, end_offset, len(state.isr), minimum, len(state.replicas))
 
     # -------------------------------------------------------------------------------------------- deleted records
 

@@ -26,7 +26,7 @@ from penstock.log.partition_log import AppendResult, Origin, PartitionLog
 from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
-from penstock.replication.in_sync import ALL_REPLICAS
+from penstock.replication.in_sync import ALL_REPLICAS, is_below_minimum
 
 _MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait for bytes
 
@@ -169,9 +169,10 @@ class Partition:
         """Costs 0.4 us beside the log's part where there is one replica. Bench: produce, and one record at a time."""
         _, replicas, isr, _, leader_epoch, _, _, _ = self.state
         log = self.log
-        # A minimum above the number of replicas counts as that number, as in Kafka.
         if not self.is_leader or (
-            acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas and len(isr) < len(replicas)
+            acks == ALL_REPLICAS
+            and len(isr) < len(replicas)  # a full set is never below the minimum: spares the call, 0.1 us
+            and is_below_minimum(len(isr), log.settings.min_insync_replicas, len(replicas))
         ):
             raise _refusal(self)
         if self.taking_over_until_ms is not None and origin is Origin.CLIENT:
