@@ -5,7 +5,9 @@ Rules:
   `replica.lag.time.max.ms`.
 - A follower joins when it has everything below the high watermark and everything from before the leader's epoch
   (KAFKA-7128), and when the broker that fetches is the registered one, and is not about to stop (KIP-841, KIP-903).
-- acks=all needs `min.insync.replicas` members before the append, and at its acknowledgement.
+- acks=all needs `min.insync.replicas` members before the append, and at its acknowledgement. The high watermark stands
+  still without them. A minimum above the number of replicas counts as that number, as in Kafka: `required_in_sync` is
+  the one place for this rule.
 """
 
 from __future__ import annotations
@@ -18,9 +20,12 @@ from penstock.replication.progress import FollowerProgress
 ALL_REPLICAS = -1
 
 
+def required_in_sync(min_insync_replicas: int, replica_count: int) -> int:
+    return min(min_insync_replicas, replica_count)
+
+
 def is_below_minimum(in_sync_count: int, min_insync_replicas: int, replica_count: int) -> bool:
-    """A minimum above the number of replicas counts as that number, as in Kafka."""
-    return in_sync_count < min(min_insync_replicas, replica_count)
+    return in_sync_count < required_in_sync(min_insync_replicas, replica_count)
 
 
 def find_lagging(
@@ -40,11 +45,11 @@ def may_join(follower_end: int, high_watermark: int, epoch_start: int) -> bool:
 
 
 def decide_acknowledgement(
-    high_watermark: int, end_offset: int, in_sync_count: int, min_insync_replicas: int
+    high_watermark: int, end_offset: int, in_sync_count: int, min_insync_replicas: int, replica_count: int
 ) -> ErrorCode | None:
     """The code for a writer that waits for all replicas; None as long as the writer has to wait."""
     if high_watermark < end_offset:
         return None
-    if in_sync_count < min_insync_replicas:
+    if is_below_minimum(in_sync_count, min_insync_replicas, replica_count):
         return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return ErrorCode.NONE

@@ -11,7 +11,6 @@ from typing import cast
 
 import pytest
 
-from penstock.broker.partitions.acknowledgements import Acknowledgements
 from penstock.broker.replicas.in_sync_sets import InSyncSets
 from penstock.cluster.image import ImageDelta, MetadataImage, PartitionState
 from penstock.protocol.errors import ErrorCode
@@ -143,29 +142,6 @@ def test_the_latest_offset_is_not_told_when_a_new_leader_does_not_know_it_yet(tm
         await fetch(leader, 2, 1, epoch=1)
         assert await latest(leader) == (ErrorCode.NONE, 1)
         await close(cluster)
-
-    asyncio.run(scenario())
-
-
-def test_a_thousand_writers_hear_in_order_when_the_watermark_rises() -> None:
-    async def scenario() -> None:
-        waiting = Acknowledgements()
-        futures = [waiting.wait(offset, 60_000) for offset in range(1, 1_001)]
-        waiting.release(500, ErrorCode.NONE)
-        assert [future.done() for future in futures] == [True] * 500 + [False] * 500
-        assert len(waiting) == 500
-        waiting.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        assert {future.result() for future in futures[500:]} == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
-
-    asyncio.run(scenario())
-
-
-def test_writers_without_patience_leave_nothing_behind() -> None:
-    async def scenario() -> None:
-        waiting = Acknowledgements()
-        futures = [waiting.wait(1, 0) for _ in range(100)]
-        assert set(await asyncio.gather(*futures)) == {ErrorCode.REQUEST_TIMED_OUT}
-        assert len(waiting) == 0
 
     asyncio.run(scenario())
 

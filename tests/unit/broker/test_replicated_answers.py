@@ -10,7 +10,6 @@ from typing import Any
 from penstock.broker.runtimes.group_runtime import GroupRuntime
 from penstock.broker.runtimes.transaction_runtime import TransactionRuntime
 from penstock.core.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from penstock.core.log_settings import LogSettings
 from penstock.core.types import TopicPartition
 from penstock.groups.operations.table import COMMIT_OFFSETS, FETCH_OFFSETS
 from penstock.groups.requests import OffsetCommitRequest, OffsetFetchRequest, OffsetToCommit
@@ -107,16 +106,15 @@ def test_client_is_told_to_try_again_when_replicas_take_too_long_and_the_offset_
 def test_client_is_told_to_try_again_when_in_sync_replicas_are_too_few(tmp_path: Path) -> None:
     async def scenario(brokers: TwoBrokers) -> None:
         groups = brokers.one.broker.groups
-        log = brokers.partition(CONSUMER_OFFSETS, ONE).log
-        log.update_settings(LogSettings(min_insync_replicas=2))
+        needs_two = {"min.insync.replicas": "2"}
+        brokers.show(led(CONSUMER_OFFSETS, ONE, 0, BOTH)._replace(configs=needs_two))
         committing = await begun(commit(groups, 7))
-        brokers.show(led(CONSUMER_OFFSETS, ONE, 0, isr=(ONE,)))
-        log.update_settings(LogSettings(min_insync_replicas=2))
+        brokers.show(led(CONSUMER_OFFSETS, ONE, 0, isr=(ONE,))._replace(configs=needs_two))
         brokers.replicate(CONSUMER_OFFSETS, ONE)
         assert await committing is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert await commit(groups, 8) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, {"offsets.commit.timeout.ms": "100"})
 
 
 def test_refusal_does_not_wait_when_the_partition_is_followed_here(tmp_path: Path) -> None:

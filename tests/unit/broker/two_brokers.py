@@ -16,6 +16,7 @@ from penstock.broker.peers.peer import PeerUnavailableError
 from penstock.cluster.image import NO_LEADER, BrokerRegistration, PartitionState, TopicImage
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
+from penstock.replication.progress import NO_BROKER_EPOCH
 from tests.unit.broker.served import Served, serving
 from tests.waiting import until
 
@@ -93,6 +94,8 @@ class TwoBrokers:
         for partition in self.served[node_id].broker.partitions:
             if partition.state.isr == (node_id,):
                 partition.log.advance_high_watermark_to_end()
+                if partition.leading is not None:
+                    partition.leading.raise_high_watermark()
 
     def copy(self, name: str, source: int) -> None:
         """What a follower fetches: all that its leader has."""
@@ -106,11 +109,16 @@ class TwoBrokers:
             offset = follower.log.log_end_offset
 
     def replicate(self, name: str, source: int) -> None:
-        """The follower has everything, and the leader has heard of it."""
+        """The follower has everything, and the leader has heard of it. A suspended leader will know it, too."""
         self.copy(name, source)
         partition = self.partition(name, source)
-        partition.log.advance_high_watermark_to_end()
-        partition.notify(1)
+        leading, log = partition.leading, partition.log
+        if leading is None:
+            log.advance_high_watermark_to_end()
+            return
+        follower = TWO if source == ONE else ONE
+        progress = leading.followers[follower]
+        leading.note_fetch(follower, progress, log.log_end_offset, log.log_start_offset, NO_BROKER_EPOCH)
 
     def partition(self, name: str, node_id: int) -> Partition:
         partition = self.served[node_id].broker.partitions.find(name, 0)

@@ -7,7 +7,13 @@ import pytest
 from penstock.core.types import NO_OFFSET
 from penstock.log.state.leader_epochs import EpochEntry, LeaderEpochs
 from penstock.protocol.errors import ErrorCode
-from penstock.replication.in_sync import decide_acknowledgement, find_lagging, is_below_minimum, may_join
+from penstock.replication.in_sync import (
+    decide_acknowledgement,
+    find_lagging,
+    is_below_minimum,
+    may_join,
+    required_in_sync,
+)
 from penstock.replication.lease import may_lead
 from penstock.replication.progress import NEVER_MS, FollowerProgress
 from penstock.replication.read_replica import ReadCandidate, choose_read_replica
@@ -73,12 +79,15 @@ def test_the_watermark_is_frozen_when_fewer_are_in_sync_than_there_could_be() ->
     assert is_below_minimum(1, 2, 3)
     assert not is_below_minimum(2, 2, 3)
     assert not is_below_minimum(1, 2, 1)
+    assert (required_in_sync(2, 3), required_in_sync(3, 2)) == (2, 2)
 
 
 def test_a_writer_hears_of_too_few_replicas_when_its_records_are_replicated_and_the_set_is_small() -> None:
-    assert decide_acknowledgement(9, 10, 1, 2) is None
-    assert decide_acknowledgement(10, 10, 1, 2) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    assert decide_acknowledgement(10, 10, 2, 2) is ErrorCode.NONE
+    assert decide_acknowledgement(9, 10, 1, 2, 3) is None
+    assert decide_acknowledgement(10, 10, 1, 2, 3) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert decide_acknowledgement(10, 10, 2, 2, 3) is ErrorCode.NONE
+    assert decide_acknowledgement(11, 10, 2, 2, 3) is ErrorCode.NONE
+    assert decide_acknowledgement(10, 10, 2, 3, 2) is ErrorCode.NONE
 
 
 def _replicate(leader: LeaderEpochs, leader_end: int, follower: LeaderEpochs, follower_end: int) -> list[int]:

@@ -1,8 +1,9 @@
 """Waits until an append may be acknowledged: the append is on disk, as far as flush.messages asks for that, and on all
 in-sync replicas. Also decides when an answer from memory may go out: no other broker led at the time of the lookup.
 
-Coordinators and the writers of markers share this. A partition with one replica has its high watermark at its end, so
-the append never waits for replicas.
+Coordinators, the writers of markers and the audit trail share this. They wait for replicas where producers wait
+(`Partition.wait_until_replicated`), but within one leader epoch only. A partition with one replica has its high
+watermark at its end, so the append never waits for replicas.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from penstock.broker.partitions.leader_state import LeaderContext, Leading
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.purgatory import Waiter
 from penstock.protocol.errors import ErrorCode
-from penstock.replication.in_sync import is_below_minimum
 from penstock.replication.lease import LEASE_MS
 
 
@@ -40,20 +40,25 @@ class Appended(NamedTuple):
         is_same = partition.is_leader and partition.state.leader_epoch == leader_epoch
         return is_same and partition.log.high_watermark >= end_offset
 
+    def wait_until_replicated(self, timeout_ms: int) -> asyncio.Future[ErrorCode]:
+        partition, leader_epoch, end_offset = self
+        # Followers get no more records of a log that is offline.
+        patience_ms = timeout_ms if partition.log.offline_reason is None else 0
+        return partition.wait_until_replicated(end_offset, patience_ms, leader_epoch)
+
 
 async def settle(flusher: Flusher, appended: Iterable[Appended], timeout_ms: int) -> dict[Partition, ErrorCode]:
     """Returns once all appends may be acknowledged, with the errors of those that may not.
 
-    KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: another broker leads, and may truncate the
-    append; or this broker is suspended, and another may lead. (A producer's write waits in these cases, because its
-    client would take the error for "not written". Coordinators and writers of markers may repeat their appends, whether
-    the records are in the log or not, so their clients look for the leader at once.) REQUEST_TIMED_OUT and
+    KAFKA_STORAGE_ERROR: the log is offline now. NOT_LEADER_OR_FOLLOWER: the leader epoch of the append is over, or
+    this broker is suspended, and another may lead; the records may stay all the same. (A producer's write waits on
+    where this broker may lead again: `penstock.replication.acknowledgements` has the reasons.) REQUEST_TIMED_OUT and
     NOT_ENOUGH_REPLICAS_AFTER_APPEND: the records stay, and may be replicated later.
     """
     unique = list(dict.fromkeys(appended))
     # The wait for replicas begins now, and not after the disk: it must notice a leadership that ends meanwhile.
     replications = [
-        (each.partition, asyncio.ensure_future(_wait(*each, timeout_ms))) for each in unique if not each.is_replicated
+        (each.partition, each.wait_until_replicated(timeout_ms)) for each in unique if not each.is_replicated
     ]
     try:
         partitions = dict.fromkeys(each.partition for each in unique)
@@ -61,7 +66,7 @@ async def settle(flusher: Flusher, appended: Iterable[Appended], timeout_ms: int
         failed = await flusher.flush(to_flush) if to_flush else ()
         errors = dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR)
         for partition, replication in replications:
-            if partition not in errors and (code := await replication):
+            if partition not in errors and (code := _with_failed_disk(partition, await replication)):
                 errors[partition] = code
         return errors
     finally:
@@ -69,22 +74,10 @@ async def settle(flusher: Flusher, appended: Iterable[Appended], timeout_ms: int
             replication.cancel()
 
 
-async def _wait(partition: Partition, leader_epoch: int, end_offset: int, timeout_ms: int) -> ErrorCode:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout_ms / 1000
-    while True:
-        state, log = partition.state, partition.log
-        if state.leader_epoch != leader_epoch or not partition.is_leader:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if log.offline_reason is not None:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if log.high_watermark >= end_offset:
-            is_too_few = is_below_minimum(len(state.isr), log.settings.min_insync_replicas, len(state.replicas))
-            return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND if is_too_few else ErrorCode.NONE
-        left = deadline - loop.time()
-        if left <= 0:
-            return ErrorCode.REQUEST_TIMED_OUT
-        await Waiter(1).wait((partition,), max(1, int(left * 1000)))
+def _with_failed_disk(partition: Partition, code: ErrorCode) -> ErrorCode:
+    """The code for a log that may have gone offline meanwhile: unless another broker leads, the disk is the reason."""
+    is_lost = code is not ErrorCode.NOT_LEADER_OR_FOLLOWER and partition.log.offline_reason is not None
+    return ErrorCode.KAFKA_STORAGE_ERROR if is_lost else code
 
 
 class Question(NamedTuple):

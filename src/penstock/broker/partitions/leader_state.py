@@ -13,11 +13,9 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from penstock.broker.partitions.acknowledgements import Acknowledgements
 from penstock.broker.partitions.confirmations import Confirmations
 from penstock.broker.partitions.deletions import Deletions
 from penstock.broker.partitions.follower_watch import FollowerWatch
@@ -28,6 +26,7 @@ from penstock.core.metrics.cluster_counters import ReplicaMetrics
 from penstock.core.types import TopicPartition
 from penstock.log.partition_log import PartitionLog
 from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.replication.acknowledgements import Acknowledgements
 from penstock.replication.changes import InSyncChange
 from penstock.replication.high_watermark import decide_high_watermark
 from penstock.replication.in_sync import decide_acknowledgement, find_lagging, is_below_minimum, may_join
@@ -127,7 +126,7 @@ class Leading:
         former: Leading | None = None,
     ) -> None:
         """`wake_readers` is called when the high watermark has risen. `former` is this broker's state from before its
-        suspension. An in-sync set that it requested in this same state may be in force. Its writers still wait: their
+        suspension. An in-sync set that it requested in this same state may be in force. Its producers still wait: their
         records are in the log, and no leader has truncated them.
         """
         pending_isr = former.pending_isr if former is not None and former.state == state else None
@@ -153,6 +152,7 @@ class Leading:
         flight.
         """
         if state.leader_epoch != self.state.leader_epoch:
+            self.acknowledgements.end_epoch(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             now_ms, end = self._context.clock.monotonic_ms(), self._log.log_end_offset
             self.epoch_start = self._log.epoch_file.begin(state.leader_epoch, end)
             has_led_on = state.leader_epoch == self.state.leader_epoch + 1
@@ -186,7 +186,10 @@ class Leading:
             del self.followers[node_id]
 
     def suspend(self) -> None:
-        """Another broker may lead. Writers wait on: their records are in this log, so no error may deny them."""
+        """Another broker may lead. Producers wait on: their records are in this log, so no error may deny them. The
+        waits of this epoch end (`acknowledgements`).
+        """
+        self.acknowledgements.end_epoch(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.deletions.look_again()
         self.tell_followers()
 
@@ -194,6 +197,12 @@ class Leading:
         """Another broker leads, or none does: waiting requests look for the new leader."""
         self.acknowledgements.refuse_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.suspend()
+
+    def lose_followers(self) -> None:
+        """This broker is the only replica from now on. The leader epoch has changed, because replicas have left."""
+        self.acknowledgements.end_epoch(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.acknowledgements.release(self._log.high_watermark, ErrorCode.NONE)
+        self.resign()
 
     def tell_followers(self, size: int = 0) -> None:
         """Tells followers of new bytes, or of any other news."""
@@ -275,13 +284,10 @@ class Leading:
             self.acknowledgements.release(self._log.high_watermark, code)
 
     def judge(self, end_offset: int) -> ErrorCode | None:
-        """The code for a writer of records up to `end_offset`; None to wait."""
+        """The code for a wait for records up to `end_offset`; None to wait."""
         log, state = self._log, self.state
-        needed = min(log.settings.min_insync_replicas, len(state.replicas))
-        return decide_acknowledgement(log.high_watermark, end_offset, len(state.isr), needed)
-
-    def wait(self, end_offset: int, timeout_ms: int) -> asyncio.Future[ErrorCode]:
-        return self.acknowledgements.wait(end_offset, timeout_ms)
+        minimum = log.settings.min_insync_replicas
+        return decide_acknowledgement(log.high_watermark, end_offset, len(state.isr), minimum, len(state.replicas))
 
     # -------------------------------------------------------------------------------------------- deleted records
 

@@ -11,7 +11,6 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from pathlib import Path
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
@@ -27,7 +26,7 @@ from penstock.log.partition_log import AppendResult, Origin, PartitionLog
 from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
-from penstock.replication.in_sync import ALL_REPLICAS
+from penstock.replication.in_sync import ALL_REPLICAS, is_below_minimum
 
 _MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait for bytes
 
@@ -96,8 +95,7 @@ class Partition:
             self.log.advance_high_watermark_to_end()
             self.leading = None
             if former is not None:  # the image removed its followers
-                former.acknowledgements.release(self.log.high_watermark, ErrorCode.NONE)
-                former.resign()
+                former.lose_followers()
                 self.wake_all()
         else:
             self.is_leader = True
@@ -171,9 +169,10 @@ class Partition:
         """Costs 0.4 us beside the log's part where there is one replica. Bench: produce, and one record at a time."""
         _, replicas, isr, _, leader_epoch, _, _, _ = self.state
         log = self.log
-        # A minimum above the number of replicas counts as that number, as in Kafka.
         if not self.is_leader or (
-            acks == ALL_REPLICAS and len(isr) < log.settings.min_insync_replicas and len(isr) < len(replicas)
+            acks == ALL_REPLICAS
+            and len(isr) < len(replicas)  # a full set is never below the minimum: spares the call, 0.1 us
+            and is_below_minimum(len(isr), log.settings.min_insync_replicas, len(replicas))
         ):
             raise _refusal(self)
         if self.taking_over_until_ms is not None and origin is Origin.CLIENT:
@@ -227,22 +226,31 @@ class Partition:
         leading = self.leading
         return self.is_leader if leading is None else leading.judge(end_offset) is ErrorCode.NONE
 
-    def wait_until_replicated(self, end_offset: int, timeout_ms: int) -> Awaitable[ErrorCode]:
+    def wait_until_replicated(
+        self, end_offset: int, timeout_ms: int, leader_epoch: int | None = None
+    ) -> asyncio.Future[ErrorCode]:
         """NONE when the high watermark has reached `end_offset` and the in-sync set is large enough. Otherwise
         NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS_AFTER_APPEND or REQUEST_TIMED_OUT; the records may stay all the
-        same.
+        same. Costs about 3 us.
+
+        With a `leader_epoch` the wait ends with that epoch, and with a suspension of this broker. Without one the wait
+        outlasts both (`penstock.replication.acknowledgements` has the reasons).
         """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[ErrorCode] = loop.create_future()
         leading = self.leading
-        code: ErrorCode | None
-        if leading is None:
-            code = ErrorCode.NONE if self.is_leader else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        is_same_epoch = leader_epoch is None or leader_epoch == self.state.leader_epoch
+        if not self.is_leader or not is_same_epoch:
+            future.set_result(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        elif leading is None:
+            future.set_result(ErrorCode.NONE)
+        elif (code := leading.judge(end_offset)) is not None:
+            future.set_result(code)
         else:
-            code = leading.judge(end_offset)
-            if code is None:
-                return leading.wait(end_offset, timeout_ms)
-        done: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
-        done.set_result(code)
-        return done
+            waits = leading.acknowledgements
+            timer = loop.call_later(max(timeout_ms, 0) / 1000, waits.expire, future)
+            waits.add(end_offset, future, timer, ends_with_epoch=leader_epoch is not None)
+        return future
 
     def notify(self, size: int) -> None:
         for waiter in tuple(self.waiters):

@@ -104,10 +104,14 @@ class CoordinatorLog:
         return {partition.topic_partition.partition: code for partition, code in errors.items()}
 
     def wake(self, index: int) -> None:
-        """Waiters for the partition check at once whether this broker still leads it."""
+        """The state of the partition is dropped: questions and waits that were for this state end at once."""
         partition = self._partitions.find(self.topic, index)
-        if partition is not None:
-            partition.wake_all()
+        if partition is None:
+            return
+        partition.wake_all()
+        if partition.leading is not None:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.is_online else ErrorCode.KAFKA_STORAGE_ERROR
+            partition.leading.acknowledgements.end_epoch(code)
 
     # -------------------------------------------------------------------------------------------- loading
 

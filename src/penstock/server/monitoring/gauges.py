@@ -19,6 +19,7 @@ from penstock.core.metrics.counters import Survey
 from penstock.core.metrics.samples import Labels, Number
 from penstock.groups.classic.group import GroupState
 from penstock.groups.consumer.group import ConsumerGroup
+from penstock.replication.in_sync import required_in_sync
 from penstock.server.net.listener import TcpListener
 from penstock.transactions.state import TransactionState
 
@@ -166,7 +167,7 @@ def _survey_partitions(broker: Broker) -> Survey:
         segment_counts.append((labels, len(log.segments)))
         if state.leader == broker.node_id:  # so that each partition is told by one broker
             in_sync, replicas = len(state.isr), len(state.replicas)
-            least = min(log.settings.min_insync_replicas, replicas)
+            least = required_in_sync(log.settings.min_insync_replicas, replicas)
             leading += 1
             under_replicated += in_sync < replicas - len(state.adding)
             under_min_isr += in_sync < least
