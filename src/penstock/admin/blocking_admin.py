@@ -96,6 +96,8 @@ class Transactions:
 
     find = blocking(AsyncTransactions.find)
     describe = blocking(AsyncTransactions.describe)
+    open_in = blocking(AsyncTransactions.open_in)
+    abort = blocking(AsyncTransactions.abort)
 
 
 class Admin:

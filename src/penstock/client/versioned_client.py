@@ -96,8 +96,10 @@ class VersionedClient:
 
     def send(self, message: Message) -> int:
         """The number to `receive` the answer with: several requests may be on their way."""
-        version = choose_version(type(message), self.served, self._newest.get(message.API_KEY))
-        return self._connection.send(message, version)
+        return self._connection.send(message, self.version_of(message))
+
+    def version_of(self, message: Message) -> int:
+        return choose_version(type(message), self.served, self._newest.get(message.API_KEY))
 
     def receive(
         self, request_id: int, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S
