@@ -78,6 +78,8 @@ class Security:
     acls = blocking(AsyncSecurity.acls)
     create_acls = blocking(AsyncSecurity.create_acls)
     delete_acls = blocking(AsyncSecurity.delete_acls)
+    policies = blocking(AsyncSecurity.policies)
+    delete_policy = blocking(AsyncSecurity.delete_policy)
     users = blocking(AsyncSecurity.users)
     set_passwords = blocking(AsyncSecurity.set_passwords)
     delete_passwords = blocking(AsyncSecurity.delete_passwords)

@@ -7,8 +7,8 @@ ConsumerGroupDescribe, classic ones to DescribeGroups; of kinds that are not kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look
 from penstock.admin.queries.slices import COMMITS_AT_ONCE, DESCRIBED_AT_ONCE, cut
 from penstock.admin.state.groups import (
     CLASSIC,
@@ -36,6 +36,9 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 Groups = dict[str, GroupState]
 Commits = dict[TopicPartition, CommittedOffset]

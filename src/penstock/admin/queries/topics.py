@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look, Node
 from penstock.admin.state.brokers import BrokerState
 from penstock.admin.state.partitions import NO_LEADER, PartitionState, TopicState
 from penstock.client.move_requests import Moving, Partition, read_moves
@@ -17,6 +17,9 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsResponse,
 )
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look, Node
 
 _NO_MOVES: Mapping[Partition, Moving] = MappingProxyType({})
 _STILL = Moving((), (), ())

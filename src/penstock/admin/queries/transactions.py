@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look
 from penstock.admin.queries.slices import DESCRIBED_AT_ONCE, cut
 from penstock.admin.state.parts import Failure, Partial
 from penstock.admin.state.transactions import ListedTransaction, OpenTransaction, TransactionState
@@ -29,6 +29,9 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 _ANY_AGE_MS = -1
 # The first versions of ListTransactions with these conditions. They are left out of an older one without a word.
