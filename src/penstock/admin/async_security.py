@@ -9,7 +9,6 @@ import penstock.admin.changes.quotas as quota_changes
 import penstock.admin.changes.tokens as token_changes
 import penstock.admin.changes.users as user_changes
 from penstock.admin.changes.acls import DeletedAcls
-from penstock.admin.changes.outcomes import Refusals, check
 from penstock.admin.changes.policies import delete_policy
 from penstock.admin.changes.users import Credential, NewPassword
 from penstock.admin.look import Look
@@ -17,6 +16,7 @@ from penstock.admin.queries.acls import describe_acls, read_acls
 from penstock.admin.queries.configs import read_configs
 from penstock.admin.queries.policies import Policies, policies_request, read_policies, read_policy_names
 from penstock.admin.queries.quotas import Quotas, describe_quotas, read_quotas
+from penstock.admin.queries.refusals import Refusals, check
 from penstock.admin.queries.tokens import describe_tokens, read_tokens
 from penstock.admin.queries.topics import read_brokers
 from penstock.admin.queries.users import describe_users, read_users

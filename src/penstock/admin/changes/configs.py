@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.admin.changes.outcomes import answer_or_error, ask_each_node, refusals
+from penstock.admin.changes.outcomes import answer_or_error, ask_each_node
 from penstock.admin.queries.configs import alteration, changes_of
+from penstock.admin.queries.refusals import refusals
 from penstock.admin.state.configs import ConfigPlace
 from penstock.client.brokers import Brokers
 from penstock.core.config.resources import ConfigChange

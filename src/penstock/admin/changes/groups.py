@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.admin.changes.outcomes import PartitionRefusals, Refusals, ask_each_node, check, refusals
+from penstock.admin.changes.outcomes import ask_each_node
+from penstock.admin.queries.refusals import PartitionRefusals, Refusals, check, refusals
 from penstock.admin.queries.slices import by_topic
 from penstock.admin.state.groups import CommittedOffset
 from penstock.client.brokers import Brokers, CoordinatorKind

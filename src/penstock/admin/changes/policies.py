@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.admin.changes.outcomes import check
 from penstock.admin.queries.policies import deletion_of_policy
+from penstock.admin.queries.refusals import check
 from penstock.client.brokers import Brokers
 from penstock.protocol.messages.alter_configs import AlterConfigsResponse
 

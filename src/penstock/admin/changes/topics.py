@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from penstock.admin.changes.outcomes import TIMEOUT_MS, Refusals, refusals
+from penstock.admin.changes.outcomes import TIMEOUT_MS
+from penstock.admin.queries.refusals import Refusals, refusals
 from penstock.client.brokers import Brokers
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
