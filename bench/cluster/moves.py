@@ -17,8 +17,8 @@ from bench.cluster.topics import request_creation
 from bench.contenders import CpuMeter
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, Figures, Scale
+from penstock.admin import NewTopic
 from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from penstock.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from proof.cluster.administration import Administration
 from proof.moving.brokers import SteadyBrokers
 from proof.moving.clients import Writer
@@ -93,11 +93,7 @@ def _metadata_number(brokers: SteadyBrokers) -> int:
 
 
 def _create(cluster: BrokerCluster, assignment: Sequence[Sequence[int]]) -> None:
-    rows = [
-        CreatableReplicaAssignment(partition_index=index, broker_ids=list(nodes))
-        for index, nodes in enumerate(assignment)
-    ]
-    request_creation(cluster, CreatableTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=rows))
+    request_creation(cluster, NewTopic(TOPIC, replicas=assignment))
     wait_for_states(
         cluster,
         lambda state: (

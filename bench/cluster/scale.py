@@ -12,8 +12,8 @@ from bench.cluster.loads import memory_of
 from bench.cluster.states import wait_for_states
 from bench.cluster.topics import request_creation
 from bench.loads import Figures, Scale
+from penstock.admin import NewTopic
 from penstock.local_cluster.state import ClusterCounts
-from penstock.protocol.messages.create_topics import CreatableTopic
 
 TOPICS = 10
 
@@ -43,8 +43,7 @@ def _timed(work: Callable[[], None]) -> float:
 
 def _create(cluster: BrokerCluster, count: int) -> None:
     for number in range(TOPICS):
-        topic = CreatableTopic(name=f"many-{number}", num_partitions=count // TOPICS, replication_factor=len(NODE_IDS))
-        request_creation(cluster, topic)
+        request_creation(cluster, NewTopic(f"many-{number}", count // TOPICS, len(NODE_IDS)))
     wait_for_states(cluster, lambda state: _is_whole(state, count))
 
 

@@ -11,15 +11,9 @@ from bench.cluster.clusters import NODE_IDS, BrokerCluster
 from bench.errors import BenchError
 from bench.loads import PATIENCE_S, now_ms
 from bench.wire import RawConnection, produce_error, produce_request, record_batch
-from penstock.admin import connect
-from penstock.protocol.errors import ApiError
-from penstock.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.admin import Admin, ApiError, AsyncAdmin, NewTopic
+from penstock.client.addresses import Address
+from penstock.client.brokers import Brokers
 from penstock.testing.processes import ServerProcess
 
 POLL_S = 0.002
@@ -33,31 +27,21 @@ def replicas_led_by(leader: int) -> list[int]:
 
 def create_topic(cluster: BrokerCluster, leaders: Sequence[int]) -> str:
     """One partition for each leader. Returns when all of them take records with acks=all; each then has one."""
-    assignments = [
-        CreatableReplicaAssignment(partition_index=index, broker_ids=replicas_led_by(leader))
-        for index, leader in enumerate(leaders)
-    ]
     name = f"bench-cluster-{next(_topic_numbers)}"
-    request_creation(
-        cluster, CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=assignments)
-    )
+    request_creation(cluster, NewTopic(name, replicas=[replicas_led_by(leader) for leader in leaders]))
     for index, leader in enumerate(leaders):
         wait_until_acknowledged([cluster.brokers[leader]], name, index)
     return name
 
 
-def request_creation(cluster: BrokerCluster, topic: CreatableTopic) -> None:
+def request_creation(cluster: BrokerCluster, topic: NewTopic) -> None:
     """Again and again while the brokers start: at first they do not listen, then they know too few of each other."""
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=int(PATIENCE_S * 1000))
-    broker = next(each for each in cluster.brokers.values() if each.is_running)
     deadline = time.monotonic() + PATIENCE_S
-    address = broker.host, broker.port
-    with connect([address]) as admin:
+    address = _address_of_one(cluster)
+    with _administration(address) as admin:
         while True:
             try:
-                answer: CreateTopicsResponse = admin.nodes.ask(address, request, timeout_s=PATIENCE_S)
-                (result,) = answer.topics
-                problem = f"error {result.error_code}, {result.error_message}" if result.error_code else ""
+                problem = _try_to_create(admin, address, topic)
             except (OSError, ApiError) as error:
                 problem = str(error)
             if not problem:
@@ -67,15 +51,34 @@ def request_creation(cluster: BrokerCluster, topic: CreatableTopic) -> None:
             time.sleep(POLL_S)
 
 
+def _try_to_create(admin: Admin, address: Address, topic: NewTopic) -> str:
+    """What is in the way; empty when the topic is made. Until there is a controller it is looked for here: a change
+    looks for it with pauses, which would count as the cluster's.
+    """
+    views, failures = admin.nodes.views([address])
+    if failures:
+        return str(failures[0])
+    if views[address].controller_id is None:
+        return "there is no controller"
+    refusal = admin.create_topics([topic]).get(topic.name)
+    return "" if refusal is None else f"{refusal.code.name}, {refusal.message}"
+
+
 def delete_topic(cluster: BrokerCluster, name: str) -> None:
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=60_000)
+    with _administration(_address_of_one(cluster)) as admin:
+        refused = admin.delete_topics([name])
+    if refused:
+        raise BenchError(f"{cluster.name} refuses to delete a topic: {refused[name].message}")
+
+
+def _address_of_one(cluster: BrokerCluster) -> Address:
     broker = next(each for each in cluster.brokers.values() if each.is_running)
-    address = broker.host, broker.port
-    with connect([address]) as admin:
-        answer: DeleteTopicsResponse = admin.nodes.ask(address, request, timeout_s=PATIENCE_S)
-    (result,) = answer.responses
-    if result.error_code:
-        raise BenchError(f"{cluster.name} answers the deletion of a topic with error {result.error_code}")
+    return broker.host, broker.port
+
+
+def _administration(address: Address) -> Admin:
+    """A change may take as long as the bench is patient; that nobody listens is told at once."""
+    return Admin(lambda: AsyncAdmin(Brokers([address], timeout_s=PATIENCE_S, patience_s=0.0)))
 
 
 @contextmanager

@@ -253,6 +253,24 @@ def test_transaction_is_listed_and_described_when_it_is_open(admin: Admin, broke
     assert transactional_id not in admin.transactions.find(states=["Ongoing"]).found
 
 
+def test_open_transaction_ends_when_the_partition_is_told_to_abort_it(
+    admin: Admin, broker: RunningBroker, topic: str
+) -> None:
+    place = TopicPartition(topic, 1)
+    producer = producer_of(broker.bootstrap_servers, transactional_id=f"hanging-in-{topic}")
+    producer.init_transactions(PATIENCE_S)
+    producer.begin_transaction()
+    produce(producer, topic, [b"1"], partition=1)
+    (found,) = admin.transactions.open_in(place)
+    assert found.start_offset == 0
+    assert admin.offsets([place], is_committed=True).found == {place: 0}
+    admin.transactions.abort(place, found)
+    assert admin.transactions.open_in(place) == []
+    assert admin.offsets([place], is_committed=True).found == {place: 2}
+    with pytest.raises(ApiError):
+        admin.transactions.open_in(TopicPartition(f"no-{topic}", 0))
+
+
 def test_users_are_seen_by_both_when_they_get_passwords(admin: Admin, broker: RunningBroker) -> None:
     user = f"user-{uuid.uuid4().hex[:8]}"
     passwords = [NewPassword(user, "pencil"), NewPassword(user, "pencil", "SCRAM-SHA-256", 5_000)]

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.config.broker_config import BrokerConfig, ConfigError, log_settings
-from penstock.core.config.changes import ConfigChange, ConfigOperation, apply_changes
+from penstock.core.config.changes import apply_changes
 from penstock.core.config.describe import describe_broker, describe_topic
+from penstock.core.config.resources import ConfigChange, ConfigOperation
 from penstock.core.config.table import BROKER_KEYS, TOPIC_KEYS_BY_NAME
 from penstock.core.config.types import ConfigKey, ConfigValue, format_number, format_value
 from penstock.core.properties import format_properties, parse_properties

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.admin.state.parts import Failure, Part, Partial
     from penstock.admin.state.quotas import QuotaEntity
     from penstock.admin.state.tokens import TokenState
-    from penstock.admin.state.transactions import ListedTransaction, TransactionState
+    from penstock.admin.state.transactions import ListedTransaction, OpenTransaction, TransactionState
     from penstock.admin.state.users import UserState
     from penstock.core.types import TopicPartition
     from penstock.protocol.errors import ApiError, ErrorCode
@@ -58,6 +58,7 @@ __all__ = [
     "MemberState",
     "NewPassword",
     "NewTopic",
+    "OpenTransaction",
     "Operation",
     "Part",
     "Partial",
@@ -102,6 +103,7 @@ _MODULES = {
     "NO_LEADER": "penstock.admin.state.partitions",
     "NewPassword": "penstock.admin.changes.users",
     "NewTopic": "penstock.admin.changes.topics",
+    "OpenTransaction": "penstock.admin.state.transactions",
     "Operation": "penstock.security.acls.types",
     "Part": "penstock.admin.state.parts",
     "Partial": "penstock.admin.state.parts",

@@ -14,7 +14,6 @@ from penstock.admin.async_commits import AsyncCommits
 from penstock.admin.async_nodes import AsyncNodes
 from penstock.admin.async_security import AsyncSecurity
 from penstock.admin.async_transactions import AsyncTransactions
-from penstock.admin.changes.outcomes import PartitionRefusals, Refusals
 from penstock.admin.changes.topics import NewTopic
 from penstock.admin.look import ANSWER_TIMEOUT_S, Look
 from penstock.admin.names import list_names, list_names_if_any
@@ -29,8 +28,10 @@ from penstock.admin.queries.groups import (
     list_groups,
     read_commits,
 )
+from penstock.admin.queries.moves import list_moves
 from penstock.admin.queries.offsets import LAST, list_log_ends, list_offsets
-from penstock.admin.queries.topics import explain_missing_leader, list_moves, read_brokers, read_controller, read_topics
+from penstock.admin.queries.refusals import PartitionRefusals, Refusals
+from penstock.admin.queries.topics import explain_missing_leader, read_brokers, read_controller, read_topics
 from penstock.admin.state.cluster import ClusterState, LogEnd
 from penstock.admin.state.configs import ConfigPlace
 from penstock.admin.state.partitions import ReplicaKey, TopicState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import penstock.admin.changes.groups as changes
-from penstock.admin.changes.outcomes import PartitionRefusals
+from penstock.admin.queries.refusals import PartitionRefusals
 from penstock.admin.state.groups import CommittedOffset
 from penstock.client.brokers import Brokers
 from penstock.core.types import TopicPartition

@@ -9,14 +9,19 @@ import penstock.admin.changes.quotas as quota_changes
 import penstock.admin.changes.tokens as token_changes
 import penstock.admin.changes.users as user_changes
 from penstock.admin.changes.acls import DeletedAcls
-from penstock.admin.changes.outcomes import Refusals, check
+from penstock.admin.changes.policies import delete_policy
 from penstock.admin.changes.users import Credential, NewPassword
 from penstock.admin.look import Look
 from penstock.admin.names import list_names, list_names_if_any
 from penstock.admin.queries.acls import describe_acls, read_acls
+from penstock.admin.queries.configs import read_configs
+from penstock.admin.queries.policies import Policies, policies_request, read_policies, read_policy_names
 from penstock.admin.queries.quotas import Quotas, describe_quotas, read_quotas
+from penstock.admin.queries.refusals import Refusals, check
 from penstock.admin.queries.tokens import describe_tokens, read_tokens
+from penstock.admin.queries.topics import read_brokers
 from penstock.admin.queries.users import describe_users, read_users
+from penstock.admin.state.configs import ConfigPlace
 from penstock.admin.state.parts import Partial
 from penstock.admin.state.quotas import QuotaEntity
 from penstock.admin.state.tokens import TokenState
@@ -57,6 +62,21 @@ class AsyncSecurity:
     async def delete_acls(self, filters: Iterable[AclFilter]) -> DeletedAcls:
         """All that match one of them."""
         return await acl_changes.delete_acls(self._brokers, filters)
+
+    # ------------------------------------------------------------------------------------ policies
+
+    async def policies(self) -> Partial[Policies]:
+        """The settings of each policy on tags, by its name. `AsyncAdmin.alter_configs` of `ConfigPlace.policy` makes
+        and changes one. ApiError UNSUPPORTED_VERSION where the brokers are not Penstock's.
+        """
+        look = self._look()
+        places = [ConfigPlace.policy(name) for name in read_policy_names(await look.ask_any(policies_request()))]
+        found, failures = await read_configs(look, places, None, read_brokers(await look.metadata([])))
+        return Partial(read_policies(found), failures)
+
+    async def delete_policy(self, name: str) -> None:
+        """One that is not there is no error."""
+        await delete_policy(self._brokers, name)
 
     # ------------------------------------------------------------------------------------ users
 

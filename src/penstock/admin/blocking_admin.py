@@ -79,6 +79,8 @@ class Security:
     acls = blocking(AsyncSecurity.acls)
     create_acls = blocking(AsyncSecurity.create_acls)
     delete_acls = blocking(AsyncSecurity.delete_acls)
+    policies = blocking(AsyncSecurity.policies)
+    delete_policy = blocking(AsyncSecurity.delete_policy)
     users = blocking(AsyncSecurity.users)
     set_passwords = blocking(AsyncSecurity.set_passwords)
     delete_passwords = blocking(AsyncSecurity.delete_passwords)
@@ -97,6 +99,8 @@ class Transactions:
 
     find = blocking(AsyncTransactions.find)
     describe = blocking(AsyncTransactions.describe)
+    open_in = blocking(AsyncTransactions.open_in)
+    abort = blocking(AsyncTransactions.abort)
 
 
 class Admin:

@@ -17,9 +17,10 @@ from typing import Any, Final
 from penstock.admin.look import Look
 from penstock.admin.queries.configs import read_configs
 from penstock.admin.queries.groups import Commits, Groups, describe_groups, join_groups, list_groups, read_commits
+from penstock.admin.queries.moves import list_moves
 from penstock.admin.queries.nodes import read_node
 from penstock.admin.queries.offsets import FIRST, LAST, list_log_ends, list_offsets
-from penstock.admin.queries.topics import list_moves, read_brokers, read_controller, read_topics
+from penstock.admin.queries.topics import read_brokers, read_controller, read_topics
 from penstock.admin.state.brokers import BrokerState
 from penstock.admin.state.cluster import ClusterState
 from penstock.admin.state.configs import ConfigPlace

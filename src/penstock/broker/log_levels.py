@@ -13,9 +13,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Sequence
 
-from penstock.core.config.changes import ConfigChange, ConfigOperation
 from penstock.core.config.describe import ConfigEntry
-from penstock.core.config.resources import ConfigSource
+from penstock.core.config.resources import ConfigChange, ConfigOperation, ConfigSource
 from penstock.core.config.types import ConfigKind
 from penstock.core.logs import ROOT_LOGGER
 from penstock.protocol.errors import ApiError, ErrorCode

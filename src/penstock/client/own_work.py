@@ -28,8 +28,8 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from penstock.core.config.changes import ConfigOperation
 from penstock.core.config.keys.authorization import TAGS_KEY
+from penstock.core.config.resources import ConfigOperation
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import ZERO_UUID, Message
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse

@@ -85,7 +85,10 @@ class VersionedClient:
 
     def send(self, message: Message) -> int:
         """The number to `receive` the answer with: several requests may be on their way."""
-        return self._connection.send(message, self._versions.choose(type(message)))
+        return self._connection.send(message, self.version_of(message))
+
+    def version_of(self, message: Message) -> int:
+        return self._versions.choose(type(message))
 
     def receive(
         self, request_id: int, response: type[Response], *, timeout_s: float | None = REQUEST_TIMEOUT_S

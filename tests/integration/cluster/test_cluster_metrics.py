@@ -14,8 +14,7 @@ from penstock.cluster.decisions.decision import IncrementalChange, NewTopic, Req
 from penstock.cluster.decisions.reassignments import ReassignmentRequest
 from penstock.cluster.store.memory import MemoryStore, MemoryTree
 from penstock.core.config.broker_config import BrokerConfig
-from penstock.core.config.changes import ConfigOperation
-from penstock.core.config.resources import ConfigResourceType
+from penstock.core.config.resources import ConfigOperation, ConfigResourceType
 from penstock.core.log_settings import NO_LIMIT
 from penstock.protocol.errors import ErrorCode
 from penstock.server.broker_server import BrokerServer

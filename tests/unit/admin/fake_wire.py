@@ -43,6 +43,7 @@ from penstock.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 from penstock.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -77,6 +78,7 @@ class FakeWire:
         self.brokers = list(brokers)
         self.bootstrap: tuple[Address, ...] = (("host", 9092),)
         self.offset_fetch_version = offset_fetch_version
+        self.listing_versions: dict[int, int] = {}  # of ListTransactions, by broker; the newest for the others
         self.lagging: set[str] = set()  # topics whose last broker is not in sync
         self.silent: set[int] = set()  # take requests, and never answer
         self.refusing: set[int] = set()  # take no connection
@@ -235,6 +237,8 @@ class FakeLink:
     def version_of(self, message: Message) -> int:
         if isinstance(message, OffsetFetchRequest):
             return self._wire.offset_fetch_version
+        if isinstance(message, ListTransactionsRequest):
+            return self._wire.listing_versions.get(self._node_id, message.MAX_VERSION)
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     async def begin(self, message: Message) -> asyncio.Future[Any]:

@@ -6,7 +6,17 @@ import asyncio
 
 import pytest
 
-from penstock.admin import LAST, ApiError, CommittedOffset, ConfigPlace, ErrorCode, ReplicaKey, TopicPartition
+from penstock.admin import (
+    LAST,
+    ApiError,
+    CommittedOffset,
+    ConfigPlace,
+    ErrorCode,
+    NewTopic,
+    ReplicaKey,
+    TopicPartition,
+)
+from penstock.admin.changes.topics import creation
 from penstock.protocol.messages import alter_replica_log_dirs as directories
 from penstock.protocol.messages import delete_groups as deleted_groups
 from penstock.protocol.messages import delete_records as records
@@ -209,3 +219,14 @@ def test_deleting_commits_is_an_error_when_there_is_no_such_group() -> None:
     with pytest.raises(ApiError) as caught:
         asyncio.run(brokers.admin.commits.delete("g", [FIRST_PLACE]))
     assert caught.value.code is ErrorCode.GROUP_ID_NOT_FOUND
+
+
+# ------------------------------------------------------------------------------------ topics
+
+
+def test_partitions_keep_their_numbers_when_replicas_are_given_by_them() -> None:
+    topics = [NewTopic("t", 9, 9, replicas=[[2, 1], [1, 2]]), NewTopic("u", 9, 9, replicas={2: [1], 1: [2]})]
+    first, second = creation(topics).topics
+    assert [(row.partition_index, row.broker_ids) for row in first.assignments] == [(0, [2, 1]), (1, [1, 2])]
+    assert [(row.partition_index, row.broker_ids) for row in second.assignments] == [(1, [2]), (2, [1])]
+    assert {(row.num_partitions, row.replication_factor) for row in (first, second)} == {(-1, -1)}

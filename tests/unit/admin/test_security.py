@@ -25,15 +25,18 @@ from penstock.admin import (
     UserState,
 )
 from penstock.protocol.messages import alter_client_quotas as altered_quotas
+from penstock.protocol.messages import alter_configs as altered_configs
 from penstock.protocol.messages import alter_user_scram_credentials as altered_users
 from penstock.protocol.messages import create_acls as created_acls
 from penstock.protocol.messages import create_delegation_token as created_tokens
 from penstock.protocol.messages import delete_acls as deleted_acls
 from penstock.protocol.messages import describe_acls as described_acls
 from penstock.protocol.messages import describe_client_quotas as described_quotas
+from penstock.protocol.messages import describe_configs as described_configs
 from penstock.protocol.messages import describe_delegation_token as described_tokens
 from penstock.protocol.messages import describe_user_scram_credentials as described_users
 from penstock.protocol.messages import expire_delegation_token as expired_tokens
+from penstock.protocol.messages import list_config_resources as listed_configs
 from penstock.protocol.messages import renew_delegation_token as renewed_tokens
 from penstock.security.quotas.alterations import EXACT
 from penstock.security.sasl.scram import SHA_256, SHA_512
@@ -133,6 +136,55 @@ def test_deleted_acls_are_told_by_filter_when_some_could_not_be_deleted() -> Non
     }
     assert brokers.ways == ["controller"]
     assert brokers.retried == set()
+
+
+# ------------------------------------------------------------------------------------ policies
+
+
+def policy_names(*names: str, code: int = 0) -> listed_configs.ListConfigResourcesResponse:
+    rows = [listed_configs.ConfigResource(resource_name=each, resource_type=120) for each in names]
+    other = listed_configs.ConfigResource(resource_name="metrics", resource_type=16)
+    return listed_configs.ListConfigResourcesResponse(error_code=code, config_resources=[other, *rows])
+
+
+def test_policies_have_their_settings_when_one_is_taken_away_meanwhile() -> None:
+    tag = described_configs.DescribeConfigsResourceResult(name="tag", value="pii")
+    empty = described_configs.DescribeConfigsResourceResult(name="until", value=None)
+    there = described_configs.DescribeConfigsResult(resource_type=120, resource_name="a", configs=[tag, empty])
+    gone = described_configs.DescribeConfigsResult(resource_type=120, resource_name="b", error_code=REFUSED)
+    brokers = ScriptedBrokers(
+        {
+            listed_configs.ListConfigResourcesRequest: policy_names("b", "a"),
+            described_configs.DescribeConfigsRequest: described_configs.DescribeConfigsResponse(results=[there, gone]),
+        }
+    )
+    found, failures = asyncio.run(brokers.admin.security.policies())
+    assert found == {"a": {"tag": "pii"}}
+    assert [failure.code for failure in failures] == [REFUSED]
+    assert brokers.sent[0][1].resource_types == [120]
+    assert [row.resource_name for row in brokers.sent[1][1].resources] == ["a", "b"]
+
+
+def test_policies_are_refused_when_the_brokers_know_none() -> None:
+    answer = policy_names(code=ErrorCode.UNSUPPORTED_VERSION)
+    brokers = ScriptedBrokers({listed_configs.ListConfigResourcesRequest: answer})
+    with pytest.raises(ApiError) as caught:
+        asyncio.run(brokers.admin.security.policies())
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_policy_loses_its_settings_when_it_is_deleted() -> None:
+    row = altered_configs.AlterConfigsResourceResponse(resource_type=120, resource_name="a")
+    brokers = ScriptedBrokers(
+        {altered_configs.AlterConfigsRequest: altered_configs.AlterConfigsResponse(responses=[row])}
+    )
+    asyncio.run(brokers.admin.security.delete_policy("a"))
+    ((way, request),) = brokers.sent
+    assert way == "controller"
+    assert [(each.resource_type, each.resource_name, each.configs) for each in request.resources] == [(120, "a", [])]
+    row.error_code = REFUSED
+    with pytest.raises(ApiError):
+        asyncio.run(brokers.admin.security.delete_policy("a"))
 
 
 # ------------------------------------------------------------------------------------ users

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from penstock.broker.log_levels import LEVELS, alter_levels, describe_levels
-from penstock.core.config.changes import ConfigChange, ConfigOperation
-from penstock.core.config.resources import ConfigSource
+from penstock.core.config.resources import ConfigChange, ConfigOperation, ConfigSource
 from penstock.protocol.errors import ApiError, ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

@@ -16,8 +16,6 @@ from penstock.cli.views.configs import (
     Resource,
     ResourceKind,
     Setting,
-    SettingChange,
-    SettingOperation,
     choose_resource,
     own_settings,
     parse_changes,
@@ -42,6 +40,7 @@ from penstock.cli.views.topics import (
     topic_document,
     topic_fields,
 )
+from penstock.core.config.resources import ConfigChange, ConfigOperation
 from penstock.core.types import TopicPartition
 from penstock.protocol.messages.api_versions import (
     ApiVersion,
@@ -178,11 +177,11 @@ def test_usage_error_when_resource_is_not_exactly_one(arguments: tuple[str | Non
 
 def test_changes_keep_their_operation_when_parsed() -> None:
     assert parse_changes(["a=1"], ["b,c"], ["d=x,y"], ["e=z"]) == [
-        SettingChange(SettingOperation.SET, "a", "1"),
-        SettingChange(SettingOperation.DELETE, "b", None),
-        SettingChange(SettingOperation.DELETE, "c", None),
-        SettingChange(SettingOperation.APPEND, "d", "x,y"),
-        SettingChange(SettingOperation.SUBTRACT, "e", "z"),
+        ConfigChange("a", ConfigOperation.SET, "1"),
+        ConfigChange("b", ConfigOperation.DELETE, None),
+        ConfigChange("c", ConfigOperation.DELETE, None),
+        ConfigChange("d", ConfigOperation.APPEND, "x,y"),
+        ConfigChange("e", ConfigOperation.SUBTRACT, "z"),
     ]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.client.own_work import TopicThere, find_doubts, settle, settle_by_asking
 from penstock.client.sendings import Sendings
-from penstock.core.config.changes import ConfigOperation
+from penstock.core.config.resources import ConfigOperation
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages import alter_configs

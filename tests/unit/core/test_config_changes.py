@@ -4,12 +4,11 @@ import pytest
 
 from penstock.core.config.broker_config import BrokerConfig, ConfigError
 from penstock.core.config.changes import (
-    ConfigChange,
-    ConfigOperation,
     apply_changes,
     check_broker_list_changes,
     check_broker_settings,
 )
+from penstock.core.config.resources import ConfigChange, ConfigOperation
 from penstock.core.config.table import TOPIC_KEYS_BY_NAME
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import penstock.admin.queries.acls as queries
-from penstock.admin.changes.outcomes import refusals
+from penstock.admin.queries.refusals import refusals
 from penstock.client.brokers import Brokers
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.create_acls import CreateAclsResponse

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.admin.changes.outcomes import PartitionRefusals, Refusals, ask_each_node, check, refusals
+from penstock.admin.changes.outcomes import ask_each_node
+from penstock.admin.queries.refusals import PartitionRefusals, Refusals, check, refusals
 from penstock.admin.queries.slices import by_topic
 from penstock.admin.state.groups import CommittedOffset
 from penstock.client.brokers import Brokers, CoordinatorKind
@@ -24,6 +25,7 @@ from penstock.protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 
+NO_GENERATION = -1  # of a consumer that is no member
 # What coordinators say to a commit of a stranger where the group has members.
 _HAS_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.STALE_MEMBER_EPOCH})
 
@@ -51,18 +53,31 @@ async def alter_commits(
     """One request, which the coordinator records as a whole. A group that does not exist comes to be by it; one with
     members is refused, since its members would commit over it.
     """
+    request = commit_request(group_id, offsets)
+    answer: OffsetCommitResponse = await brokers.ask_coordinator(CoordinatorKind.GROUP, group_id, request, retry=True)
+    refused = refusals(
+        (TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions
+    )
+    return {place: _explain(group_id, error) for place, error in refused.items()}
+
+
+def commit_request(
+    group_id: str,
+    offsets: Mapping[TopicPartition, int | CommittedOffset],
+    *,
+    generation_id: int = NO_GENERATION,
+    member_id: str = "",
+) -> OffsetCommitRequest:
+    """Of a member, or of a stranger."""
     topics = [
         OffsetCommitRequestTopic(
             name=topic, partitions=[_commit(index, offsets[TopicPartition(topic, index)]) for index in indexes]
         )
         for topic, indexes in by_topic(sorted(offsets)).items()
     ]
-    request = OffsetCommitRequest(group_id=group_id, generation_id_or_member_epoch=-1, topics=topics)
-    answer: OffsetCommitResponse = await brokers.ask_coordinator(CoordinatorKind.GROUP, group_id, request, retry=True)
-    refused = refusals(
-        (TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions
+    return OffsetCommitRequest(
+        group_id=group_id, generation_id_or_member_epoch=generation_id, member_id=member_id, topics=topics
     )
-    return {place: _explain(group_id, error) for place, error in refused.items()}
 
 
 def _commit(index: int, wanted: int | CommittedOffset) -> OffsetCommitRequestPartition:

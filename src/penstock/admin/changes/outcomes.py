@@ -1,4 +1,4 @@
-"""The outcome of a change, for each thing that was to be changed."""
+"""Changes that are spread over brokers: each has its outcome, whatever becomes of the others."""
 
 from __future__ import annotations
 
@@ -7,28 +7,11 @@ from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from penstock.admin.state.parts import describe_silence
-from penstock.core.types import TopicPartition
-from penstock.protocol.errors import ApiError, ErrorCode, error_of
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 
 # What a broker is given for a change, as Java's administration client gives it.
 TIMEOUT_MS = 30_000
-
-Refusals = dict[str, ApiError]
-PartitionRefusals = dict[TopicPartition, ApiError]
-
-
-def refusals(rows: Iterable[tuple[Any, Any]]) -> dict[Any, ApiError]:
-    return {
-        name: error_of(row.error_code, getattr(row, "error_message", None) or None)
-        for name, row in rows
-        if row.error_code != ErrorCode.NONE
-    }
-
-
-def check(code: int, message: str | None = None) -> None:
-    if code != ErrorCode.NONE:
-        raise error_of(code, message or None)
 
 
 class NodeAsker(Protocol):

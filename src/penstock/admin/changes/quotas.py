@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import penstock.admin.queries.quotas as queries
-from penstock.admin.changes.outcomes import refusals
+from penstock.admin.queries.refusals import refusals
 from penstock.admin.state.quotas import QuotaEntity
 from penstock.client.brokers import Brokers
 from penstock.protocol.errors import ApiError

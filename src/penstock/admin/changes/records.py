@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from penstock.admin.changes.outcomes import TIMEOUT_MS, PartitionRefusals, answer_or_error, ask_each_node
+from penstock.admin.changes.outcomes import TIMEOUT_MS, answer_or_error, ask_each_node
+from penstock.admin.queries.refusals import PartitionRefusals
 from penstock.admin.queries.slices import PARTITIONS_AT_ONCE, by_topic, cut
 from penstock.admin.queries.topics import explain_missing_leader, read_brokers, read_topics
 from penstock.client.brokers import Brokers

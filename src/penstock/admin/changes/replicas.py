@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from penstock.admin.changes.outcomes import TIMEOUT_MS, PartitionRefusals, ask_each_node, check, refusals
+from penstock.admin.changes.outcomes import TIMEOUT_MS, ask_each_node
+from penstock.admin.queries.moves import (
+    directory_moves,
+    read_refused_directories,
+    read_refused_moves,
+    reassignments,
+)
+from penstock.admin.queries.refusals import PartitionRefusals, check, refusals
 from penstock.admin.queries.slices import by_topic, cut
 from penstock.admin.state.partitions import ReplicaKey
 from penstock.client.brokers import Brokers
-from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
@@ -16,9 +22,6 @@ from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir
 from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
-# One request is one decision of the controller. This many states fit well into a transaction of ZooKeeper, and the
-# brokers have something to do while the next ones are being asked for.
-MOVES_AT_ONCE = 500
 # Partitions in one request for their leaders.
 ELECTED_AT_ONCE = 2_000
 _PREFERRED, _UNCLEAN = 0, 1
@@ -48,15 +51,10 @@ async def move_replicas(brokers: Brokers, targets: Mapping[TopicPartition, Seque
     when this returns.
     """
     refused: PartitionRefusals = {}
-    for some in cut(sorted(targets), MOVES_AT_ONCE):
-        request = build_reassignment(((place, targets[place]) for place in some), TIMEOUT_MS)
+    for request in reassignments(targets, TIMEOUT_MS):
         answer: AlterPartitionReassignmentsResponse = await brokers.ask_controller(request, retry=True)
         check(answer.error_code, answer.error_message)
-        refused |= refusals(
-            (TopicPartition(topic.name, row.partition_index), row)
-            for topic in answer.responses
-            for row in topic.partitions
-        )
+        refused |= read_refused_moves(answer)
     return refused
 
 
@@ -64,18 +62,8 @@ async def move_directories(brokers: Brokers, targets: Mapping[ReplicaKey, str]) 
     """The directory to be of each replica. The moves go on when this returns. A broker that has no such replica yet
     refuses, and remembers the directory for the day when the replica comes.
     """
-    by_node: dict[int, list[ReplicaKey]] = {}
-    for replica in sorted(targets):
-        by_node.setdefault(replica.node_id, []).append(replica)
-    requests = {
-        node_id: [
-            build_directory_moves(((each.topic, each.partition), targets[each]) for each in some)
-            for some in cut(replicas, MOVES_AT_ONCE)
-        ]
-        for node_id, replicas in by_node.items()
-    }
     refused: dict[ReplicaKey, ApiError] = {}
-    for node_id, request, answer in await ask_each_node(brokers, requests):
+    for node_id, request, answer in await ask_each_node(brokers, directory_moves(targets)):
         refused |= _refused_directories(node_id, request, answer)
     return refused
 
@@ -90,11 +78,7 @@ def _refused_directories(
             for topic in directory.topics
             for index in topic.partitions
         }
-    return refusals(
-        (ReplicaKey(topic.topic_name, row.partition_index, node_id), row)
-        for topic in answer.results
-        for row in topic.partitions
-    )
+    return read_refused_directories(node_id, answer)
 
 
 async def unregister_broker(brokers: Brokers, node_id: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import penstock.admin.queries.tokens as queries
-from penstock.admin.changes.outcomes import check
+from penstock.admin.queries.refusals import check
 from penstock.admin.state.tokens import TokenState
 from penstock.client.brokers import Brokers
 from penstock.protocol.messages.create_delegation_token import CreateDelegationTokenResponse

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
-from penstock.admin.changes.outcomes import Refusals, refusals
+from penstock.admin.queries.refusals import Refusals, refusals
 from penstock.admin.queries.users import deletion, upsertion
 from penstock.client.brokers import Brokers
 from penstock.protocol.errors import ApiError, ErrorCode

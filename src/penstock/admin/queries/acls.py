@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsFilterResult, DeleteAclsRequest
@@ -15,17 +15,20 @@ from penstock.security.acls.types import AclEntry, Operation, PatternType, Permi
 
 Word = TypeVar("Word", bound=enum.IntEnum)
 
+# What DescribeAcls and DeleteAcls call the fields of an AclFilter, in its order.
+_FILTER_FIELDS = (
+    "resource_type_filter",
+    "resource_name_filter",
+    "pattern_type_filter",
+    "principal_filter",
+    "host_filter",
+    "operation",
+    "permission_type",
+)
+
 
 def describe_acls(wanted: AclFilter) -> DescribeAclsRequest:
-    return DescribeAclsRequest(
-        resource_type_filter=wanted.type,
-        resource_name_filter=wanted.name,
-        pattern_type_filter=wanted.pattern,
-        principal_filter=wanted.principal,
-        host_filter=wanted.host,
-        operation=wanted.operation,
-        permission_type=wanted.permission,
-    )
+    return DescribeAclsRequest(**_fields(wanted))
 
 
 def read_acls(answer: DescribeAclsResponse) -> list[Acl]:
@@ -58,20 +61,7 @@ def create_acls(acls: Iterable[Acl]) -> CreateAclsRequest:
 
 
 def delete_acls(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
-    return DeleteAclsRequest(
-        filters=[
-            DeleteAclsFilter(
-                resource_type_filter=each.type,
-                resource_name_filter=each.name,
-                pattern_type_filter=each.pattern,
-                principal_filter=each.principal,
-                host_filter=each.host,
-                operation=each.operation,
-                permission_type=each.permission,
-            )
-            for each in filters
-        ]
-    )
+    return DeleteAclsRequest(filters=[DeleteAclsFilter(**_fields(each)) for each in filters])
 
 
 def exact_filter(acl: Acl) -> AclFilter:
@@ -92,6 +82,10 @@ def read_deleted_acls(result: DeleteAclsFilterResult) -> list[Acl]:
         for row in result.matching_acls
         if not row.error_code
     )
+
+
+def _fields(wanted: AclFilter) -> dict[str, Any]:
+    return dict(zip(_FILTER_FIELDS, wanted, strict=True))
 
 
 def _acl(pattern: tuple[int, str, int], entry: tuple[str, str, int, int]) -> Acl:

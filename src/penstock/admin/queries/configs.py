@@ -1,21 +1,30 @@
-"""Settings, with where each value comes from. A broker answers for its own settings alone."""
+"""Settings, with where each value comes from, and their changes. A broker answers for its own settings alone."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look
 from penstock.admin.queries.slices import CONFIGS_AT_ONCE, cut
-from penstock.admin.state.configs import ConfigPlace, ConfigSetting
+from penstock.admin.state.configs import ConfigPlace, ConfigSetting, ConfigSynonym
 from penstock.admin.state.parts import Failure, Partial
-from penstock.core.config.resources import ConfigSource
+from penstock.core.config.resources import ConfigChange, ConfigOperation, ConfigSource
 from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+    DescribeConfigsResult,
 )
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 Settings = dict[ConfigPlace, dict[str, ConfigSetting]]
 
@@ -44,9 +53,12 @@ async def read_configs(
     return Partial(found, failures)
 
 
-def configs_requests(places: Sequence[ConfigPlace], keys: Sequence[str] | None) -> Iterator[DescribeConfigsRequest]:
+def configs_requests(
+    places: Sequence[ConfigPlace], keys: Sequence[str] | None = None, *, with_synonyms: bool = False
+) -> Iterator[DescribeConfigsRequest]:
     for some in cut(places, CONFIGS_AT_ONCE):
-        yield DescribeConfigsRequest(resources=[_resource(place, keys) for place in some])
+        rows = [_resource(place, keys) for place in some]
+        yield DescribeConfigsRequest(resources=rows, include_synonyms=with_synonyms)
 
 
 def read_settings(answer: DescribeConfigsResponse) -> Partial[Settings]:
@@ -58,13 +70,48 @@ def read_settings(answer: DescribeConfigsResponse) -> Partial[Settings]:
             error = error_of(result.error_code, result.error_message)
             refused.append(Failure.of(f"settings of {place.name}", error))
         else:
-            found[place] = {
-                row.name: ConfigSetting(
-                    row.name, row.value, _source(row.config_source), row.read_only, row.is_sensitive
-                )
-                for row in result.configs
-            }
+            found[place] = read_settings_of(result)
     return Partial(found, tuple(refused))
+
+
+def read_settings_of(result: DescribeConfigsResult) -> dict[str, ConfigSetting]:
+    """Of one place, whose error was looked at."""
+    return {
+        row.name: ConfigSetting(
+            row.name,
+            row.value,
+            _source(row.config_source),
+            row.read_only,
+            row.is_sensitive,
+            tuple(ConfigSynonym(each.name, each.value, _source(each.source)) for each in row.synonyms),
+        )
+        for row in result.configs
+    }
+
+
+def changes_of(values: Mapping[str, str | None]) -> list[ConfigChange]:
+    """None takes a setting back to its default."""
+    return [
+        ConfigChange(name, ConfigOperation.DELETE if value is None else ConfigOperation.SET, value)
+        for name, value in values.items()
+    ]
+
+
+def alteration(
+    changes: Mapping[ConfigPlace, Iterable[ConfigChange]], *, only_check: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """What is not named stays."""
+    resources = [
+        AlterConfigsResource(
+            resource_type=place.kind,
+            resource_name=place.name,
+            configs=[
+                AlterableConfig(name=each.name, config_operation=each.operation, value=each.value) for each in own
+            ],
+        )
+        for place, own in changes.items()
+    ]
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=only_check)
 
 
 def _resource(place: ConfigPlace, keys: Sequence[str] | None) -> DescribeConfigsResource:

@@ -7,9 +7,9 @@ ConsumerGroupDescribe, classic ones to DescribeGroups; of kinds that are not kno
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look
-from penstock.admin.queries.slices import COMMITS_AT_ONCE, DESCRIBED_AT_ONCE, cut
+from penstock.admin.queries.slices import COMMITS_AT_ONCE, DESCRIBED_AT_ONCE, by_topic, cut
 from penstock.admin.state.groups import (
     CLASSIC,
     CONSUMER,
@@ -33,9 +33,14 @@ from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 Groups = dict[str, GroupState]
 Commits = dict[TopicPartition, CommittedOffset]
@@ -136,10 +141,17 @@ def _by_coordinator(groups: Iterable[GroupState]) -> dict[tuple[int, str], list[
     return found
 
 
-def commits_request(group_ids: Sequence[str], *, is_stable: bool = False) -> OffsetFetchRequest:
-    """In the form of both generations: a version has the fields that it knows."""
-    groups = [OffsetFetchRequestGroup(group_id=each, topics=None) for each in group_ids]
-    return OffsetFetchRequest(group_id=group_ids[0], topics=None, groups=groups, require_stable=is_stable)
+def commits_request(
+    group_ids: Sequence[str], places: Iterable[TopicPartition] | None = None, *, is_stable: bool = False
+) -> OffsetFetchRequest:
+    """Of these partitions, or of all. In the form of both generations: a version has the fields that it knows."""
+    rows = None if places is None else by_topic(sorted(places))
+    of_one = of_many = None
+    if rows is not None:
+        of_one = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in rows.items()]
+        of_many = [OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in rows.items()]
+    groups = [OffsetFetchRequestGroup(group_id=each, topics=of_many) for each in group_ids]
+    return OffsetFetchRequest(group_id=group_ids[0], topics=of_one, groups=groups, require_stable=is_stable)
 
 
 def read_group_commits(row: OffsetFetchResponse | OffsetFetchResponseGroup) -> Commits:

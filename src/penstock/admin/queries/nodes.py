@@ -7,9 +7,8 @@ import heapq
 import operator
 import time
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.admin.look import Look
 from penstock.admin.queries.slices import by_topic
 from penstock.admin.state.brokers import BrokerState, DirectoryState, FeatureLevels, ReplicaFiles
 from penstock.admin.state.partitions import ReplicaKey
@@ -23,6 +22,9 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 # Topics that are named for the room that they take in a directory.
 _LARGEST = 3

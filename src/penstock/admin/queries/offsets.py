@@ -6,9 +6,8 @@ Where the log of one replica ends, any replica tells the "debugging" replica -2.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from penstock.admin.look import Look
 from penstock.admin.queries.slices import cut_partitions
 from penstock.admin.state.cluster import LogEnd
 from penstock.admin.state.partitions import PartitionState, ReplicaKey
@@ -21,6 +20,9 @@ from penstock.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 # What ListOffsets takes in the place of a time.
 LAST: Final = -1

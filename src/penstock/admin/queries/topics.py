@@ -1,25 +1,21 @@
-"""Brokers, topics and partitions, from Metadata; and the moves under way, which the controller alone knows."""
+"""Brokers, topics and partitions, from Metadata."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look, Node
 from penstock.admin.state.brokers import BrokerState
 from penstock.admin.state.partitions import NO_LEADER, PartitionState, TopicState
-from penstock.client.move_requests import Moving, Partition, read_moves
-from penstock.client.versioned_client import UnservedApiError
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode, error_of
-from penstock.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
 from penstock.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 
+if TYPE_CHECKING:
+    from penstock.client.move_requests import Moving, Partition
+
 _NO_MOVES: Mapping[Partition, Moving] = MappingProxyType({})
-_STILL = Moving((), (), ())
 
 
 def read_brokers(metadata: MetadataResponse) -> dict[int, BrokerState]:
@@ -42,7 +38,7 @@ def read_topic(row: MetadataResponseTopic, moves: Mapping[Partition, Moving] = _
     name = row.name or ""
     partitions = []
     for each in sorted(row.partitions, key=lambda each: each.partition_index):
-        _, adding, removing = moves.get((name, each.partition_index), _STILL)
+        move = moves.get((name, each.partition_index))
         partitions.append(
             PartitionState(
                 name,
@@ -50,29 +46,13 @@ def read_topic(row: MetadataResponseTopic, moves: Mapping[Partition, Moving] = _
                 each.leader_id if each.leader_id >= 0 else NO_LEADER,
                 tuple(each.replica_nodes),
                 tuple(each.isr_nodes),
-                adding,
-                removing,
+                () if move is None else move.adding,
+                () if move is None else move.removing,
                 tuple(each.offline_replicas),
                 each.leader_epoch,
             )
         )
     return TopicState(name, row.topic_id, row.is_internal, tuple(partitions))
-
-
-async def list_moves(look: Look, controller: Node) -> dict[Partition, Moving]:
-    """Raises ApiError and OSError. A broker that is not the controller passes the question on."""
-    try:
-        answer: ListPartitionReassignmentsResponse = await look.ask(controller, moves_request(look.timeout_s))
-    except UnservedApiError:  # Kafka before 2.4 moves by ZooKeeper, and nothing of that is seen from here
-        return {}
-    return read_moves(answer)
-
-
-def moves_request(timeout_s: float) -> ListPartitionReassignmentsRequest:
-    """A broker that is not the controller looks for one as long as the request says, and then tells that there is none:
-    so half of the time for the answer is for that.
-    """
-    return ListPartitionReassignmentsRequest(timeout_ms=int(timeout_s * 500), topics=None)
 
 
 def explain_missing_leader(place: TopicPartition, metadata: MetadataResponse) -> ApiError:

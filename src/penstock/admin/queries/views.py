@@ -9,15 +9,19 @@ import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from penstock.admin.look import Look
-from penstock.admin.queries.topics import list_moves, read_brokers, read_controller, read_topics
+from penstock.admin.queries.moves import list_moves
+from penstock.admin.queries.topics import read_brokers, read_controller, read_topics
 from penstock.admin.state.cluster import ClusterState
 from penstock.admin.state.parts import Failure, Part, Partial, PartRead
 from penstock.client.addresses import Address, format_address
 from penstock.client.routes.topology import metadata_request
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.metadata import MetadataResponse
+
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
 
 Views = dict[Address, ClusterState]
 

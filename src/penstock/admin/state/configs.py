@@ -29,11 +29,24 @@ class ConfigPlace(NamedTuple):
     def group(cls, group_id: str) -> Self:
         return cls(ConfigResourceType.GROUP, group_id)
 
+    @classmethod
+    def policy(cls, name: str) -> Self:
+        """Of Penstock's own brokers alone."""
+        return cls(ConfigResourceType.POLICY, name)
+
     @property
     def node_id(self) -> int | None:
         """The broker that alone knows the answer."""
         is_of_one = self.kind in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and self.name.isdigit()
         return int(self.name) if is_of_one else None
+
+
+class ConfigSynonym(NamedTuple):
+    """Another place that the setting takes its value from, if the one before has none."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
 
 
 class ConfigSetting(NamedTuple):
@@ -42,6 +55,7 @@ class ConfigSetting(NamedTuple):
     source: ConfigSource
     is_read_only: bool = False
     is_sensitive: bool = False
+    synonyms: tuple[ConfigSynonym, ...] = ()  # where they were asked for
 
     @property
     def is_default(self) -> bool:

@@ -23,3 +23,12 @@ class TransactionState(NamedTuple):
     timeout_ms: int
     started_ms: int | None  # None where no transaction is open
     partitions: tuple[TopicPartition, ...]
+
+
+class OpenTransaction(NamedTuple):
+    """As the leader of one partition knows it. `coordinator_epoch` is -1 where no coordinator has written there yet."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int

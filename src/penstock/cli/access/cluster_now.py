@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from penstock.admin.queries.moves import moves_request
 from penstock.admin.queries.nodes import directories_request, read_replica_files
 from penstock.admin.queries.topics import read_brokers, read_controller, read_topics
 from penstock.admin.state.brokers import BrokerState, ReplicaFiles
@@ -26,10 +27,7 @@ from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
-from penstock.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
+from penstock.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
@@ -71,7 +69,7 @@ def _read_metadata(cluster: ClusterClient) -> tuple[MetadataResponse, frozenset[
 
 
 def _list_moves(cluster: ClusterClient, patience_s: float) -> dict[Partition, Moving]:
-    request = ListPartitionReassignmentsRequest(timeout_ms=round(REQUEST_TIMEOUT_SECONDS * 1000), topics=None)
+    request = moves_request(REQUEST_TIMEOUT_SECONDS)
     response = ask_controller(cluster, request, ListPartitionReassignmentsResponse, patience_s)
     check_error(response.error_code, "the list of moves", response.error_message)
     return read_moves(response)

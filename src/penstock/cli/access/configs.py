@@ -13,7 +13,8 @@ from penstock.cli.access.cluster_client import (
     wait_each,
 )
 from penstock.cli.errors import CliError
-from penstock.cli.views.configs import Resource, ResourceKind, Setting, SettingChange
+from penstock.cli.views.configs import Resource, ResourceKind, Setting
+from penstock.core.config.resources import ConfigChange
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -53,7 +54,7 @@ def check_brokers(admin: AdminClient, resources: Iterable[Resource]) -> None:
 
 
 def alter_settings(
-    cluster: ClusterClient, resource: Resource, changes: list[SettingChange], validate_only: bool
+    cluster: ClusterClient, resource: Resource, changes: list[ConfigChange], validate_only: bool
 ) -> None:
     if resource.is_broker_default:
         _alter_broker_defaults(cluster, changes, validate_only)
@@ -61,7 +62,7 @@ def alter_settings(
     from penstock.cli.access.admin_types import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entries = [
-        ConfigEntry(change.key, change.value, incremental_operation=AlterConfigOpType(change.operation))
+        ConfigEntry(change.name, change.value, incremental_operation=AlterConfigOpType(change.operation))
         for change in changes
     ]
     request = ConfigResource(ResourceType(resource.kind), resource.name, incremental_configs=entries)
@@ -75,16 +76,14 @@ def alter_settings(
 
 
 def _read_broker_defaults(cluster: ClusterClient) -> list[Setting]:
+    from penstock.admin.queries.configs import configs_requests
+    from penstock.admin.state.configs import ConfigPlace
     from penstock.cli.access.raw_client import check_error, open_broker
-    from penstock.protocol.messages.describe_configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-        DescribeConfigsResponse,
-    )
+    from penstock.protocol.messages.describe_configs import DescribeConfigsResponse
 
-    resource = DescribeConfigsResource(resource_type=4, resource_name="", configuration_keys=None)
+    (request,) = configs_requests([ConfigPlace.all_brokers()])
     with open_broker(cluster) as broker:
-        result = broker.request(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse).results[0]
+        result = broker.request(request, DescribeConfigsResponse).results[0]
     check_error(result.error_code, "broker defaults", result.error_message)
     return [
         Setting(config.name, config.value, config.config_source, config.read_only, config.is_sensitive)
@@ -92,21 +91,13 @@ def _read_broker_defaults(cluster: ClusterClient) -> list[Setting]:
     ]
 
 
-def _alter_broker_defaults(cluster: ClusterClient, changes: list[SettingChange], validate_only: bool) -> None:
+def _alter_broker_defaults(cluster: ClusterClient, changes: list[ConfigChange], validate_only: bool) -> None:
+    from penstock.admin.queries.configs import alteration
+    from penstock.admin.state.configs import ConfigPlace
     from penstock.cli.access.raw_client import check_error, open_broker
-    from penstock.protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-        IncrementalAlterConfigsResponse,
-    )
+    from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
-    configs = [
-        AlterableConfig(name=change.key, config_operation=int(change.operation), value=change.value)
-        for change in changes
-    ]
-    resource = AlterConfigsResource(resource_type=4, resource_name="", configs=configs)
+    request = alteration({ConfigPlace.all_brokers(): changes}, only_check=validate_only)
     with open_broker(cluster) as broker:
-        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         result = broker.request(request, IncrementalAlterConfigsResponse).responses[0]
     check_error(result.error_code, "broker defaults", result.error_message)

@@ -6,21 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from penstock.admin.queries.moves import (
+    directory_moves,
+    read_refused_directories,
+    read_refused_moves,
+    reassignments,
+)
 from penstock.admin.state.brokers import BrokerState
+from penstock.admin.state.partitions import ReplicaKey
 from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterClient, wait
 from penstock.cli.access.cluster_now import BROKER_PATIENCE_S, ask_controller
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode, explain
 from penstock.cli.plans.assignments import ReplicaPlace, Replicas
-from penstock.client.move_requests import build_directory_moves, build_reassignment
 from penstock.core.types import TopicPartition
-from penstock.protocol.errors import ErrorCode, describe
+from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
 from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
-
-# One request is one decision of the controller. This many states fit well into a transaction of ZooKeeper, and the
-# brokers have something to do while the next ones are being asked for.
-BATCH = 500
 
 Failures = dict[TopicPartition, CliError]
 
@@ -28,17 +30,10 @@ Failures = dict[TopicPartition, CliError]
 def start_moves(cluster: ClusterClient, wanted: Mapping[TopicPartition, Replicas | None]) -> Failures:
     """None cancels the move of a partition. Asking for what is so already, or under way, changes nothing."""
     failures: Failures = {}
-    keys = sorted(wanted)
-    for start in range(0, len(keys), BATCH):
-        batch = ((key, wanted[key]) for key in keys[start : start + BATCH])
-        request = build_reassignment(batch, round(REQUEST_TIMEOUT_SECONDS * 1000))
+    for request in reassignments(wanted, round(REQUEST_TIMEOUT_SECONDS * 1000)):
         response = ask_controller(cluster, request, AlterPartitionReassignmentsResponse)
         check_error(response.error_code, "the reassignment", response.error_message)
-        for topic in response.responses:
-            for answer in topic.partitions:
-                if answer.error_code != ErrorCode.NONE:
-                    key = TopicPartition(topic.name, answer.partition_index)
-                    failures[key] = _failure(key, answer.error_code, answer.error_message)
+        failures |= {key: _failure(key, error) for key, error in read_refused_moves(response).items()}
     return failures
 
 
@@ -49,9 +44,8 @@ def cancel_moves(cluster: ClusterClient, keys: Iterable[TopicPartition]) -> Fail
     return {key: failure for key, failure in failures.items() if failure.name != ended}
 
 
-def _failure(subject: object, code: int, message: str | None = None) -> CliError:
-    error = ErrorCode(code)
-    return CliError(f"{subject}: {message or describe(error)}", name=error.name)
+def _failure(subject: object, error: ApiError) -> CliError:
+    return CliError(f"{subject}: {error.message}", name=error.code.name)
 
 
 # ---------------------------------------------------------------------------------------------------- directories
@@ -64,29 +58,26 @@ def move_directories(
 
     A broker that does not answer is a failure of its places alone: somebody may be restarting it.
     """
+    requests = directory_moves({ReplicaKey(*place.key, place.broker): path for place, path in wanted.items()})
     failures: dict[ReplicaPlace, CliError] = {}
-    for node_id in sorted({place.broker for place in wanted}):
+    for node_id, own in requests.items():
         if node_id not in brokers:  # it may come back
-            gone = (place for place in wanted if place.broker == node_id)
-            failures |= {place: _failure(place, ErrorCode.REPLICA_NOT_AVAILABLE) for place in gone}
+            gone = ApiError(ErrorCode.REPLICA_NOT_AVAILABLE)
+            failures |= {place: _failure(place, gone) for place in wanted if place.broker == node_id}
             continue
-        request = build_directory_moves(
-            (place.key, path) for place, path in sorted(wanted.items()) if place.broker == node_id
-        )
         node = brokers[node_id]
         try:
             with open_broker(cluster, (node.host, node.port), BROKER_PATIENCE_S) as broker:
-                response = broker.request(request, AlterReplicaLogDirsResponse)
+                answers = [broker.request(request, AlterReplicaLogDirsResponse) for request in own]
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
             failures |= {place: error for place in wanted if place.broker == node_id}
             continue
-        for topic in response.results:
-            for answer in topic.partitions:
-                if answer.error_code != ErrorCode.NONE:
-                    place = ReplicaPlace(TopicPartition(topic.topic_name, answer.partition_index), node_id)
-                    failures[place] = _failure(place, answer.error_code)
+        for answer in answers:
+            for replica, refused in read_refused_directories(node_id, answer).items():
+                place = ReplicaPlace(TopicPartition(replica.topic, replica.partition), node_id)
+                failures[place] = _failure(place, refused)
     return failures
 
 

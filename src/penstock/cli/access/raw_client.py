@@ -6,13 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from penstock.admin.state.brokers import BrokerState
 from penstock.cli.access.cluster_client import ClusterClient, parse_servers
 from penstock.cli.access.connect import CLIENT_ID, open_first, security_of
 from penstock.cli.errors import CliError, ExitCode, hint_for
 from penstock.client.addresses import Address
 from penstock.client.connection import REQUEST_TIMEOUT_S, ConnectionClosedError
 from penstock.client.versioned_client import UnservedApiError, VersionedClient
-from penstock.protocol.errors import ErrorCode, describe
+from penstock.protocol.errors import ApiError, ErrorCode, error_of
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 if TYPE_CHECKING:
@@ -80,19 +81,24 @@ def make_connect(cluster: ClusterClient) -> Callable[[Address, float], Versioned
 
 
 def find_group_coordinator(cluster: ClusterClient, group: str) -> Address:
-    return find_coordinator(cluster, _GROUP_KEY, group)
+    coordinator = find_coordinator(cluster, _GROUP_KEY, group)
+    return coordinator.host, coordinator.port
 
 
-def find_coordinator(cluster: ClusterClient, key_type: int, key: str) -> Address:
+def find_coordinator(cluster: ClusterClient, key_type: int, key: str) -> BrokerState:
     request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
     with open_broker(cluster) as broker:
         response = broker.request(request, FindCoordinatorResponse)
     coordinator = response.coordinators[0] if response.coordinators else response
     check_error(coordinator.error_code, f"group {key}" if key_type == _GROUP_KEY else f"transactional id {key}")
-    return coordinator.host, coordinator.port
+    return BrokerState(coordinator.node_id, coordinator.host, coordinator.port)
 
 
 def check_error(code: int, subject: str, message: str | None = None) -> None:
     if code != ErrorCode.NONE:
-        error = ErrorCode(code)
-        raise CliError(f"{subject}: {message or describe(error)}", hint_for(error.name), name=error.name)
+        raise refusal(error_of(code, message), subject)
+
+
+def refusal(error: ApiError, subject: str) -> CliError:
+    """What a broker said no to, in the words of the command line."""
+    return CliError(f"{subject}: {error.message}", hint_for(error.code.name), name=error.code.name)

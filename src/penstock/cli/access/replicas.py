@@ -11,6 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
+from penstock.admin.queries.configs import configs_requests, read_settings_of
+from penstock.admin.queries.offsets import FIRST, offsets_request, read_offsets
+from penstock.admin.queries.topics import read_brokers, read_topics
+from penstock.admin.state.configs import ConfigPlace
 from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError
@@ -24,12 +28,9 @@ from penstock.cli.plans.replica_comparison import (
 )
 from penstock.client.addresses import Address
 from penstock.client.versioned_client import VersionedClient
+from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode, describe
-from penstock.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from penstock.protocol.messages.describe_configs import DescribeConfigsResponse
 from penstock.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -38,17 +39,10 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from penstock.protocol.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from penstock.protocol.messages.list_offsets import ListOffsetsResponse
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 _DEBUGGING_CONSUMER = -2
-_EARLIEST = -2
-_TOPIC_RESOURCE = 2
 _PIECE_BYTES = 1024 * 1024
 # A follower hears of a high watermark with its next fetch, half a second later at most.
 _PATIENCE_S = 5.0
@@ -90,39 +84,25 @@ def find_partitions(
         for topic in answer.topics:
             check_error(topic.error_code, f"topic {topic.name}")
         compacted = _find_compacted(client, [topic.name or "" for topic in answer.topics])
-    brokers = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+    brokers = {broker.node_id: (broker.host, broker.port) for broker in read_brokers(answer).values()}
     found = [
         ReplicatedPartition(
-            topic.name or "",
-            topic.topic_id,
-            row.partition_index,
-            row.leader_id,
-            tuple(row.replica_nodes),
-            topic.name in compacted,
+            topic.name, topic.topic_id, each.partition, each.leader, each.replicas, topic.name in compacted
         )
-        for topic in answer.topics
-        for row in topic.partitions
+        for topic in read_topics(answer).values()
+        for each in topic.partitions
     ]
     return brokers, sorted(found)
 
 
 def _find_compacted(client: VersionedClient, topics: Iterable[str]) -> frozenset[str]:
-    resources = [
-        DescribeConfigsResource(
-            resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=["cleanup.policy"]
-        )
-        for name in topics
-    ]
-    if not resources:
-        return frozenset()
-    answer = client.request(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
-    for result in answer.results:
-        check_error(result.error_code, f"topic {result.resource_name}", result.error_message)
-    return frozenset(
-        result.resource_name
-        for result in answer.results
-        if any("compact" in (config.value or "") for config in result.configs)
-    )
+    compacted = set()
+    for request in configs_requests([ConfigPlace.topic(name) for name in topics], ["cleanup.policy"]):
+        for result in client.request(request, DescribeConfigsResponse).results:
+            check_error(result.error_code, f"topic {result.resource_name}", result.error_message)
+            if any("compact" in (setting.value or "") for setting in read_settings_of(result).values()):
+                compacted.add(result.resource_name)
+    return frozenset(compacted)
 
 
 class ReplicaReader:
@@ -198,14 +178,13 @@ class ReplicaReader:
                 time.sleep(_POLL_S)
 
     def _find_start(self, partition: ReplicatedPartition) -> int:
-        row = ListOffsetsPartition(partition_index=partition.partition, timestamp=_EARLIEST)
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic(name=partition.topic, partitions=[row])])
+        request = offsets_request({partition.topic: [partition.partition]}, FIRST, is_committed=False)
         client = self._client(partition.leader)
         assert client is not None, "the leader was asked before"
-        (answer,) = client.request(request, ListOffsetsResponse).topics[0].partitions
-        if answer.error_code:
-            raise _UnreadableError(f"broker {partition.leader}: {describe(ErrorCode(answer.error_code))}")
-        return answer.offset
+        found, failures = read_offsets(client.request(request, ListOffsetsResponse))
+        if failures:
+            raise _UnreadableError(f"broker {partition.leader}: {failures[0].reason}")
+        return found[TopicPartition(partition.topic, partition.partition)]
 
     def _read(
         self, partition: ReplicatedPartition, nodes: Sequence[int], offset: int

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from penstock.admin.queries.configs import alteration, changes_of, configs_requests, read_settings_of
 from penstock.admin.state.brokers import BrokerState
+from penstock.admin.state.configs import ConfigPlace
 from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.cluster_now import BROKER_PATIENCE_S
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.plans.throttles import ThrottledReplicas
-from penstock.cli.views.configs import ResourceKind, SettingOperation
 from penstock.client.addresses import Address
 from penstock.core.config.keys.throttles import (
     DIRECTORY_RATE,
@@ -22,24 +23,16 @@ from penstock.core.config.keys.throttles import (
     REPLICATION_RATES,
     THROTTLED_REPLICAS,
 )
+from penstock.core.config.resources import ConfigResourceType, ConfigSource
 from penstock.protocol.errors import ErrorCode
-from penstock.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
-from penstock.protocol.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from penstock.protocol.messages.describe_configs import DescribeConfigsResponse
+from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
 
 _BROKER_KEYS = (*REPLICATION_RATES, DIRECTORY_RATE)
 # Of what was set while the brokers run; a file or a default is not ours to remove.
-_DYNAMIC_TOPIC, _DYNAMIC_BROKER = 1, 2
+_SET = frozenset({ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_BROKER_CONFIG})
 
-Changes = Mapping[str, Mapping[str, str | None]]  # by the name of the resource; None deletes
+Changes = Mapping[ConfigPlace, Mapping[str, str | None]]  # None deletes
 
 
 class SetThrottles(NamedTuple):
@@ -57,12 +50,11 @@ def set_throttles(
     cluster: ClusterClient, brokers: Iterable[BrokerState], replicas: Mapping[str, ThrottledReplicas], rate: int
 ) -> list[int]:
     """The topics first: a rate without them slows nothing down. Brokers that do not answer are returned."""
-    _alter(
-        cluster,
-        None,
-        ResourceKind.TOPIC,
-        {topic: {LEADER_REPLICAS: each.leaders, FOLLOWER_REPLICAS: each.followers} for topic, each in replicas.items()},
-    )
+    named = {
+        ConfigPlace.topic(topic): {LEADER_REPLICAS: each.leaders, FOLLOWER_REPLICAS: each.followers}
+        for topic, each in replicas.items()
+    }
+    _alter(cluster, None, named)
     return _alter_brokers(cluster, brokers, {LEADER_RATE: str(rate), FOLLOWER_RATE: str(rate)})
 
 
@@ -75,20 +67,17 @@ def remove_throttles(cluster: ClusterClient, brokers: Mapping[int, BrokerState],
     missed = []
     for node_id, keys in found.brokers.items():
         missed += _alter_brokers(cluster, [brokers[node_id]], dict.fromkeys(keys))
-    topics = {topic: dict.fromkeys(keys) for topic, keys in found.topics.items()}
-    _alter(cluster, None, ResourceKind.TOPIC, topics)
+    _alter(cluster, None, {ConfigPlace.topic(topic): dict.fromkeys(keys) for topic, keys in found.topics.items()})
     return missed
 
 
 def find_throttles(cluster: ClusterClient, brokers: Iterable[BrokerState], topics: Iterable[str]) -> SetThrottles:
-    found_topics = _describe(cluster, None, ResourceKind.TOPIC, topics, THROTTLED_REPLICAS, _DYNAMIC_TOPIC)
+    found_topics = _describe(cluster, None, map(ConfigPlace.topic, topics), THROTTLED_REPLICAS)
     found_brokers: dict[int, dict[str, str]] = {}
     silent = []
     for node in brokers:
         try:
-            found = _describe(
-                cluster, (node.host, node.port), ResourceKind.BROKER, [str(node.node_id)], _BROKER_KEYS, _DYNAMIC_BROKER
-            )
+            found = _describe(cluster, (node.host, node.port), [ConfigPlace.broker(node.node_id)], _BROKER_KEYS)
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
@@ -108,7 +97,7 @@ def _alter_brokers(
     missed = []
     for node in brokers:
         try:
-            _alter(cluster, (node.host, node.port), ResourceKind.BROKER, {str(node.node_id): values})
+            _alter(cluster, (node.host, node.port), {ConfigPlace.broker(node.node_id): values})
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
@@ -116,53 +105,40 @@ def _alter_brokers(
     return missed
 
 
-def _alter(cluster: ClusterClient, address: Address | None, kind: ResourceKind, changes: Changes) -> None:
+def _alter(cluster: ClusterClient, address: Address | None, changes: Changes) -> None:
     if not changes:
         return
-    resources = [
-        AlterConfigsResource(
-            resource_type=kind,
-            resource_name=name,
-            configs=[
-                AlterableConfig(
-                    name=key,
-                    config_operation=SettingOperation.DELETE if value is None else SettingOperation.SET,
-                    value=value,
-                )
-                for key, value in values.items()
-            ],
-        )
-        for name, values in changes.items()
-    ]
+    request = alteration({place: changes_of(values) for place, values in changes.items()})
     with open_broker(cluster, address, BROKER_PATIENCE_S) as broker:
-        response = broker.request(IncrementalAlterConfigsRequest(resources=resources), IncrementalAlterConfigsResponse)
+        response = broker.request(request, IncrementalAlterConfigsResponse)
     for answer in response.responses:
-        if answer.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile: nothing to slow down
-            check_error(answer.error_code, f"{kind.name.lower()} {answer.resource_name}", answer.error_message)
+        _check(ConfigPlace(answer.resource_type, answer.resource_name), answer.error_code, answer.error_message)
 
 
 def _describe(
-    cluster: ClusterClient,
-    address: Address | None,
-    kind: ResourceKind,
-    names: Iterable[str],
-    keys: tuple[str, ...],
-    source: int,
+    cluster: ClusterClient, address: Address | None, places: Iterable[ConfigPlace], keys: tuple[str, ...]
 ) -> dict[str, dict[str, str]]:
-    resources = [
-        DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=list(keys)) for name in names
-    ]
-    if not resources:
+    """What was set, by the names of the places."""
+    wanted = list(places)
+    if not wanted:
         return {}
-    with open_broker(cluster, address, BROKER_PATIENCE_S) as broker:
-        response = broker.request(DescribeConfigsRequest(resources=resources), DescribeConfigsResponse)
     found = {}
-    for answer in response.results:
-        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    with open_broker(cluster, address, BROKER_PATIENCE_S) as broker:
+        answers = [broker.request(each, DescribeConfigsResponse) for each in configs_requests(wanted, keys)]
+    for answer in (each for some in answers for each in some.results):
+        place = ConfigPlace(answer.resource_type, answer.resource_name)
+        if not _check(place, answer.error_code, answer.error_message):
             continue
-        check_error(answer.error_code, f"{kind.name.lower()} {answer.resource_name}", answer.error_message)
         # A broker that does not know a key keeps the value to itself, and has it even so.
-        values = {each.name: each.value or "" for each in answer.configs if each.config_source == source}
+        values = {each.name: each.value or "" for each in read_settings_of(answer).values() if each.source in _SET}
         if values:
-            found[answer.resource_name] = values
+            found[place.name] = values
     return found
+
+
+def _check(place: ConfigPlace, code: int, message: str | None) -> bool:
+    """False for a topic that was deleted meanwhile: there is nothing to slow down. Raises CliError."""
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return False
+    check_error(code, f"{ConfigResourceType(place.kind).name.lower()} {place.name}", message)
+    return True

@@ -302,12 +302,13 @@ def log_directories(
     as_json: AsJson = False,
 ) -> None:
     """Show the brokers' data directories and what fills them."""
-    from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from penstock.admin.queries.nodes import directories_request
+    from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsResponse
 
     brokers = []
     for view in choose_brokers(_read_brokers(cluster)[2], broker):
         with open_broker(cluster, (view.host, view.port)) as client:
-            response = client.request(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+            response = client.request(directories_request(None), DescribeLogDirsResponse)
         check_error(response.error_code, f"broker {view.id}")
         brokers.append((view.id, response.results))
     wanted = frozenset(topic) if topic else None

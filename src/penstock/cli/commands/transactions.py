@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.admin.queries.transactions import transactions_request
+from penstock.admin.state.transactions import OpenTransaction, TransactionState
 from penstock.cli import output
 from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.transactions import (
@@ -21,12 +23,9 @@ from penstock.cli.errors import CliError, UsageError
 from penstock.cli.options import AsJson, Yes, confirm, on_cluster
 from penstock.cli.times import format_time, parse_duration_ms
 from penstock.core.types import TopicPartition
-from penstock.protocol.messages.describe_producers import ProducerState
-from penstock.protocol.messages.list_transactions import ListTransactionsRequest
 
 app = typer.Typer(help="Look at transactions, and abort one that hangs.", no_args_is_help=True, rich_markup_mode=None)
 
-_ANY_DURATION = -1
 _OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -49,14 +48,16 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List transactional ids and the state of their transactions."""
-    request = ListTransactionsRequest(
-        state_filters=[name for text in state or () for name in text.split(",")],
-        producer_id_filters=producer_id or [],
-        duration_filter=_ANY_DURATION if longer_than is None else parse_duration_ms(longer_than),
-        transactional_id_pattern=pattern,
+    request = transactions_request(
+        states=[name for text in state or () for name in text.split(",")],
+        producer_ids=producer_id or (),
+        open_for_ms=None if longer_than is None else parse_duration_ms(longer_than),
+        pattern=pattern,
     )
-    transactions = list_transactions(cluster, request)
-    rows = [(entry.transactional_id, node, entry.producer_id, entry.transaction_state) for node, entry in transactions]
+    rows = [
+        (each.transactional_id, each.coordinator, each.producer_id, each.state)
+        for each in list_transactions(cluster, request)
+    ]
     if as_json:
         keys = ("transactional_id", "coordinator", "producer_id", "state")
         output.print_json([dict(zip(keys, row, strict=True)) for row in rows])
@@ -85,19 +86,21 @@ def describe(
         output.print_fields(_fields(document))
 
 
-def _document(coordinator: str, described: Any) -> dict[str, Any]:
-    started_ms = described.transaction_start_time_ms
-    is_open = described.transaction_state in _OPEN_STATES and started_ms >= 0
+def _document(coordinator: str, described: TransactionState) -> dict[str, Any]:
+    started_ms = described.started_ms
+    open_for_ms = None
+    if started_ms is not None and described.state in _OPEN_STATES:
+        open_for_ms = max(0, time.time_ns() // 1_000_000 - started_ms)
     return {
         "transactional_id": described.transactional_id,
         "coordinator": coordinator,
-        "state": described.transaction_state,
+        "state": described.state,
         "producer_id": described.producer_id,
         "producer_epoch": described.producer_epoch,
-        "timeout_ms": described.transaction_timeout_ms,
-        "started_ms": started_ms if started_ms >= 0 else None,
-        "open_for_ms": max(0, time.time_ns() // 1_000_000 - started_ms) if is_open else None,
-        "partitions": [f"{topic.topic}-{index}" for topic in described.topics for index in sorted(topic.partitions)],
+        "timeout_ms": described.timeout_ms,
+        "started_ms": started_ms,
+        "open_for_ms": open_for_ms,
+        "partitions": [str(place) for place in described.partitions],
     }
 
 
@@ -137,21 +140,21 @@ def abort(
     producer = _choose(topic_partition, open_transactions(cluster, leader, topic_partition), start_offset)
     confirm(
         f"Abort the transaction of producer {producer.producer_id} that begins at offset "
-        f"{producer.current_txn_start_offset} of {topic_partition}?",
+        f"{producer.start_offset} of {topic_partition}?",
         yes,
     )
     abort_transaction(cluster, leader, topic_partition, producer)
-    output.note(
-        f"Aborted the transaction that began at offset {producer.current_txn_start_offset} of {topic_partition}."
-    )
+    output.note(f"Aborted the transaction that began at offset {producer.start_offset} of {topic_partition}.")
 
 
-def _choose(topic_partition: TopicPartition, producers: list[ProducerState], start_offset: int | None) -> ProducerState:
-    chosen = [producer for producer in producers if start_offset in (None, producer.current_txn_start_offset)]
+def _choose(
+    topic_partition: TopicPartition, producers: list[OpenTransaction], start_offset: int | None
+) -> OpenTransaction:
+    chosen = [producer for producer in producers if start_offset in (None, producer.start_offset)]
     if not chosen:
         raise CliError(f"no transaction is open in {topic_partition}" + ("" if start_offset is None else " from there"))
     if len(chosen) > 1:
-        offsets = ", ".join(str(producer.current_txn_start_offset) for producer in chosen)
+        offsets = ", ".join(str(producer.start_offset) for producer in chosen)
         raise UsageError(
             f"{len(chosen)} transactions are open in {topic_partition}", f"Choose with --start-offset: {offsets}."
         )

@@ -9,22 +9,14 @@ from typing import Any, NamedTuple
 from penstock.cli.errors import UsageError
 from penstock.cli.output import Table
 from penstock.cli.text import parse_setting
+from penstock.core.config.resources import ConfigChange, ConfigOperation, ConfigResourceType, ConfigSource
 
 
 class ResourceKind(enum.IntEnum):
-    """Kafka's numbers on the wire."""
+    """Those that have settings here, with Kafka's numbers."""
 
-    TOPIC = 2
-    BROKER = 4
-
-
-class SettingOperation(enum.IntEnum):
-    """IncrementalAlterConfigs' numbers on the wire."""
-
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
+    TOPIC = ConfigResourceType.TOPIC
+    BROKER = ConfigResourceType.BROKER
 
 
 class Resource(NamedTuple):
@@ -39,12 +31,6 @@ class Resource(NamedTuple):
         return "broker defaults" if self.is_broker_default else f"{self.kind.name.lower()} {self.name}"
 
 
-class SettingChange(NamedTuple):
-    operation: SettingOperation
-    key: str
-    value: str | None
-
-
 class Setting(NamedTuple):
     name: str
     value: str | None
@@ -57,11 +43,16 @@ class Setting(NamedTuple):
         return "(hidden)" if self.is_sensitive else "" if self.value is None else self.value
 
 
-_DYNAMIC_TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT, _STATIC, _DEFAULT = 1, 2, 3, 4, 5
-_SOURCES = {
-    _DYNAMIC_TOPIC: "topic", _DYNAMIC_BROKER: "broker", _DYNAMIC_DEFAULT: "broker defaults",
-    _STATIC: "server.properties", _DEFAULT: "default", 6: "broker logger", 7: "client metrics", 8: "group",
-}  # fmt: skip
+_SOURCES: dict[int, str] = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: "topic",
+    ConfigSource.DYNAMIC_BROKER_CONFIG: "broker",
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: "broker defaults",
+    ConfigSource.STATIC_BROKER_CONFIG: "server.properties",
+    ConfigSource.DEFAULT_CONFIG: "default",
+    ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG: "broker logger",
+    ConfigSource.CLIENT_METRICS_CONFIG: "client metrics",
+    ConfigSource.GROUP_CONFIG: "group",
+}
 _ENTITY_TYPES = {
     "topics": ResourceKind.TOPIC,
     "topic": ResourceKind.TOPIC,
@@ -109,14 +100,19 @@ def parse_changes(
     delete: Iterable[str] | None,
     append: Iterable[str] | None,
     subtract: Iterable[str] | None,
-) -> list[SettingChange]:
-    changes = [SettingChange(SettingOperation.SET, *parse_setting(text)) for text in set_ or ()]
-    changes += [SettingChange(SettingOperation.DELETE, key, None) for text in delete or () for key in text.split(",")]
-    changes += [SettingChange(SettingOperation.APPEND, *parse_setting(text)) for text in append or ()]
-    changes += [SettingChange(SettingOperation.SUBTRACT, *parse_setting(text)) for text in subtract or ()]
+) -> list[ConfigChange]:
+    def with_values(operation: ConfigOperation, texts: Iterable[str] | None) -> list[ConfigChange]:
+        return [ConfigChange(key, operation, value) for key, value in map(parse_setting, texts or ())]
+
+    changes = [
+        *with_values(ConfigOperation.SET, set_),
+        *(ConfigChange(key, ConfigOperation.DELETE, None) for text in delete or () for key in text.split(",")),
+        *with_values(ConfigOperation.APPEND, append),
+        *with_values(ConfigOperation.SUBTRACT, subtract),
+    ]
     if not changes:
         raise UsageError("nothing to change", "Give --set, --delete, --append or --subtract.")
-    repeated = {change.key for change in changes if sum(other.key == change.key for other in changes) > 1}
+    repeated = {change.name for change in changes if sum(other.name == change.name for other in changes) > 1}
     if repeated:
         raise UsageError(f"{min(repeated)} is changed twice", "One change per key.")
     return changes
@@ -124,9 +120,11 @@ def parse_changes(
 
 def own_settings(resource: Resource, settings: Iterable[Setting]) -> list[Setting]:
     """What was set for the resource itself, as opposed to what it inherits."""
-    source = _DYNAMIC_TOPIC if resource.kind is ResourceKind.TOPIC else _DYNAMIC_BROKER
-    if resource.is_broker_default:
-        source = _DYNAMIC_DEFAULT
+    source = ConfigSource.DYNAMIC_BROKER_CONFIG
+    if resource.kind is ResourceKind.TOPIC:
+        source = ConfigSource.DYNAMIC_TOPIC_CONFIG
+    elif resource.is_broker_default:
+        source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [setting for setting in settings if setting.source == source]
 
 

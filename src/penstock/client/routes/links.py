@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from penstock.client.addresses import Address
@@ -163,10 +163,8 @@ class Links:
 
     async def keep_only(self, addresses: set[Address]) -> None:
         """Closes links to brokers that are not in the cluster any more, so that their number is bounded by it."""
-        for address, link in list(self._open.items()):
-            if address not in addresses and link.is_idle:
-                del self._open[address]
-                await link.close()
+        left = [address for address, link in self._open.items() if address not in addresses and link.is_idle]
+        await self._close_each(self._open.pop(address) for address in left)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -174,8 +172,13 @@ class Links:
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)
-        while self._open:
-            await self._open.popitem()[1].close()
+        links = list(self._open.values())
+        self._open.clear()
+        await self._close_each(links)
+
+    async def _close_each(self, links: Iterable[Link]) -> None:
+        """Side by side: a broker that hangs behind TLS takes a second for its farewell."""
+        await asyncio.gather(*(link.close() for link in links))
 
     async def _attempt(self, address: Address) -> Link:
         try:

@@ -19,15 +19,13 @@ from penstock.cluster.image import MetadataImage, Settings, settings_with_tags
 from penstock.cluster.store import znodes
 from penstock.core.config.broker_config import BrokerConfig
 from penstock.core.config.changes import (
-    ConfigChange,
-    ConfigOperation,
     apply_changes,
     check_broker_list_changes,
     check_broker_settings,
 )
 from penstock.core.config.group import group_config
 from penstock.core.config.keys.authorization import TAGS_KEY
-from penstock.core.config.resources import ConfigResourceType
+from penstock.core.config.resources import ConfigChange, ConfigOperation, ConfigResourceType
 from penstock.core.config.table import BROKER_KEYS, GROUP_KEYS_BY_NAME, TOPIC_KEYS_BY_NAME
 from penstock.core.config.types import ConfigError, ConfigKey
 from penstock.core.limits import MAX_STORE_PATH_LENGTH, MAX_STORE_VALUE_BYTES

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from penstock.core.config.broker_config import BrokerConfig
+from penstock.core.config.resources import ConfigChange, ConfigOperation
 from penstock.core.config.table import find_broker_key
 from penstock.core.config.types import ConfigError, ConfigKey, ConfigKind, UpdateMode, format_value
-
-
-class ConfigOperation(enum.IntEnum):
-    SET = 0
-    DELETE = 1
-    APPEND = 2
-    SUBTRACT = 3
-
-
-class ConfigChange(NamedTuple):
-    name: str
-    operation: ConfigOperation
-    value: str | None
 
 
 def apply_changes(

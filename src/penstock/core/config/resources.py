@@ -1,8 +1,9 @@
-"""What has settings and where a value comes from, by the numbers of DescribeConfigs and AlterConfigs."""
+"""What has settings, where a value comes from and how it changes, by the numbers of Kafka's protocol."""
 
 from __future__ import annotations
 
 import enum
+from typing import NamedTuple
 
 
 class ConfigResourceType(enum.IntEnum):
@@ -26,3 +27,16 @@ class ConfigSource(enum.IntEnum):
     DYNAMIC_BROKER_LOGGER_CONFIG = 6
     CLIENT_METRICS_CONFIG = 7
     GROUP_CONFIG = 8
+
+
+class ConfigOperation(enum.IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(NamedTuple):
+    name: str
+    operation: ConfigOperation
+    value: str | None

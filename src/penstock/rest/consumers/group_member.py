@@ -10,12 +10,13 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 
+from penstock.admin.state.groups import CommittedOffset
 from penstock.client.brokers import Brokers
 from penstock.client.consumer_protocol import CONSUMER, RANGE, assign_by_range, read_assignment, write_subscription
 from penstock.client.membership import Generation, GroupProtocol, Member, MemberTimes
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError
-from penstock.rest.consumers.committed_offsets import NO_MEMBER, AsMember, Committed, commit
+from penstock.rest.consumers.committed_offsets import NO_MEMBER, AsMember, commit
 from penstock.rest.consumers.positions import Positions
 from penstock.rest.consumers.settings import InstanceSettings
 from penstock.rest.consumers.subscription import InstanceSubscription
@@ -83,7 +84,7 @@ class GroupMember:
         is_committed = False
         try:
             with contextlib.suppress(ApiError, OSError):
-                given = {each: Committed(offset) for each, offset in dirty.items()}
+                given = {each: CommittedOffset(offset) for each, offset in dirty.items()}
                 await commit(self._brokers, self._group, given, member)
                 is_committed = True
         finally:

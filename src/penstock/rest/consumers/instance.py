@@ -19,10 +19,11 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from penstock.admin.state.groups import CommittedOffset
 from penstock.client.brokers import Brokers
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.rest.consumers.committed_offsets import Committed, commit, fetch_committed
+from penstock.rest.consumers.committed_offsets import commit, fetch_committed
 from penstock.rest.consumers.group_member import GroupMember
 from penstock.rest.consumers.instance_reader import ConsumerReader
 from penstock.rest.consumers.positions import Positions, Read
@@ -159,11 +160,11 @@ class Instance:
 
     # ------------------------------------------------------------------------------------ offsets
 
-    async def commit(self, offsets: Mapping[TopicPartition, Committed] | None) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None) -> None:
         """None: all records given so far. Raises RestError and ApiError."""
         async with self._use():
             if offsets is None:
-                offsets = {each: Committed(offset) for each, offset in self._positions.all().items()}
+                offsets = {each: CommittedOffset(offset) for each, offset in self._positions.all().items()}
             try:
                 await commit(self._shared, self.group, offsets, self._member.as_member())
             except ApiError as error:
@@ -172,7 +173,7 @@ class Instance:
                 self._member.rejoin()
                 raise RestError(KAFKA_RETRIABLE, "the group rebalances: what was read is read again") from None
 
-    async def committed(self, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, Committed]:
+    async def committed(self, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, CommittedOffset]:
         async with self._use():
             return await fetch_committed(
                 self._shared, self.group, self.partitions if partitions is None else partitions

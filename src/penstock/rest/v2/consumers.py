@@ -15,10 +15,10 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.admin.state.groups import CommittedOffset
 from penstock.client.partition_fetch import EARLIEST, LATEST
 from penstock.core.types import TopicPartition, new_uuid
 from penstock.rest.answers import answer, encode_json, no_content
-from penstock.rest.consumers.committed_offsets import Committed
 from penstock.rest.consumers.instance import Instance
 from penstock.rest.consumers.owners import Peer
 from penstock.rest.consumers.positions import Read
@@ -259,7 +259,7 @@ async def commit_offsets(proxy: Proxy, request: Request) -> Response:
     given = None
     if body.strip():
         given = {
-            TopicPartition(each.topic, each.partition): Committed(each.offset + 1, each.metadata or "")
+            TopicPartition(each.topic, each.partition): CommittedOffset(each.offset + 1, metadata=each.metadata or "")
             for each in _read_offsets(body).offsets
         }
     async with proxy.instances.use(_key(request)) as instance:

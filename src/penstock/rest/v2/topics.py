@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
+from penstock.admin.queries.configs import configs_requests, read_settings_of
+from penstock.admin.state.configs import ConfigPlace
 from penstock.client.brokers import Brokers
 from penstock.client.partition_fetch import EARLIEST, LATEST, offset_of
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResponse,
-)
+from penstock.protocol.messages.describe_configs import DescribeConfigsResponse
 from penstock.protocol.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 from penstock.rest.answers import answer
 from penstock.rest.errors import PARTITION_NOT_FOUND, TOPIC_NOT_FOUND, RestError
@@ -23,7 +21,6 @@ from penstock.rest.proxy import Proxy
 from penstock.rest.v2.bodies import BrokerList, Offsets, PartitionMetadata, Replica, TopicMetadata
 from penstock.rest.v2.media import answer_type
 
-_TOPIC = 2  # the resource type of DescribeConfigs
 _MOST_PARTITION = 2**31 - 1
 
 
@@ -113,7 +110,7 @@ def _partitions(partitions: Sequence[MetadataResponsePartition]) -> list[Partiti
 
 async def _configs(brokers: Brokers, name: str) -> dict[str, str | None]:
     """Raises ApiError where the caller may not see them."""
-    message = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=_TOPIC, resource_name=name)])
+    (message,) = configs_requests([ConfigPlace.topic(name)])
     response: DescribeConfigsResponse = await brokers.ask(message, retry=True)
     (result,) = response.results
     code = ErrorCode(result.error_code)
@@ -121,4 +118,4 @@ async def _configs(brokers: Brokers, name: str) -> dict[str, str | None]:
         raise RestError(TOPIC_NOT_FOUND, "there is no such topic")
     if code is not ErrorCode.NONE:
         raise ApiError(code, result.error_message)
-    return {each.name: each.value for each in result.configs}
+    return {each.name: each.value for each in read_settings_of(result).values()}

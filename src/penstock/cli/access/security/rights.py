@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penstock.admin.state.configs import ConfigPlace
 from penstock.cli.access.cluster_client import ClusterClient
 from penstock.cli.access.raw_client import open_broker
 from penstock.cli.access.security.acls import read_acls
-from penstock.cli.access.security.policies import find_policies, read_settings
+from penstock.cli.access.security.policies import find_policies, read_values
 from penstock.core.config.keys.authorization import PREFIX_TAGS_KEY, TAGS_KEY, split_principals
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -19,7 +20,6 @@ from penstock.security.policies.policy import PolicyIndex, parse_stored
 from penstock.security.policies.tags import parse_prefix_tags, tags_of
 from penstock.security.rules import AccessDecision, Rules
 
-_TOPIC, _BROKER = 2, 4
 _SUPER_USERS, _OPEN = "super.users", "allow.everyone.if.no.acl.found"
 
 
@@ -41,10 +41,11 @@ def explain_access(cluster: ClusterClient, asked: Asked, now_ms: int) -> Explain
             # A broker tells its own settings alone, and this one may be any of them.
             for node in nodes.brokers:
                 keys = (_SUPER_USERS, _OPEN, PREFIX_TAGS_KEY)
-                found = read_settings(broker, _BROKER, [str(node.broker_id)], keys)
+                found = read_values(broker, [ConfigPlace.broker(node.broker_id)], keys)
                 settings = next(iter(found.values()), settings)
         policies = find_policies(broker) or {}
-        topic = read_settings(broker, _TOPIC, [asked.name], [TAGS_KEY]) if asked.kind is ResourceType.TOPIC else {}
+        places = [ConfigPlace.topic(asked.name)] if asked.kind is ResourceType.TOPIC else []
+        topic = read_values(broker, places, [TAGS_KEY])
     notes = [f"the broker does not tell {key}" for key in (_SUPER_USERS, _OPEN) if key not in settings]
     prefix_tags = parse_prefix_tags(part for part in settings.get(PREFIX_TAGS_KEY, "").split(",") if part)
     tags = tags_of(asked.name, topic.get(asked.name, {}), prefix_tags) if asked.kind is ResourceType.TOPIC else ()

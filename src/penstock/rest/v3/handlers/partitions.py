@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from penstock.admin.queries.moves import moves_request
 from penstock.client.move_requests import Moving, read_moves
 from penstock.client.partition_fetch import EARLIEST, LATEST, offset_of
-from penstock.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-)
 from penstock.protocol.messages.metadata import MetadataResponsePartition
 from penstock.rest.errors import PARTITION_NOT_FOUND, RestError
 from penstock.rest.v3.calls import Call, not_found
@@ -125,9 +122,9 @@ async def get_replica(call: Call) -> Replica:
 
 
 async def _ask_moves(
-    call: Call, topics: list[ListPartitionReassignmentsTopics] | None
+    call: Call, places: Iterable[tuple[str, int]] | None = None
 ) -> Iterable[tuple[tuple[str, int], Moving]]:
-    answer = await call.brokers.ask_controller(ListPartitionReassignmentsRequest(topics=topics), retry=True)
+    answer = await call.brokers.ask_controller(moves_request(places=places), retry=True)
     return sorted(read_moves(answer).items())
 
 
@@ -145,25 +142,22 @@ def _reassignment(call: Call, topic: str, index: int, move: Moving) -> Reassignm
 
 
 async def list_all_reassignments(call: Call) -> ReassignmentList:
-    moves = await _ask_moves(call, None)
+    moves = await _ask_moves(call)
     metadata = call.cluster.listing("topics/-/partitions/-/reassignment")
     return ReassignmentList(metadata=metadata, data=[_reassignment(call, *place, move) for place, move in moves])
 
 
 async def list_reassignments(call: Call) -> ReassignmentList:
     topic = await call.one_topic()
-    indexes = [row.partition_index for row in topic.partitions]
-    asked = ListPartitionReassignmentsTopics(name=call.path["topic_name"], partition_indexes=indexes)
-    moves = await _ask_moves(call, [asked])
+    moves = await _ask_moves(call, [(call.path["topic_name"], row.partition_index) for row in topic.partitions])
     metadata: ListMetadata = call.topic.listing("partitions/-/reassignment")
     return ReassignmentList(metadata=metadata, data=[_reassignment(call, *place, move) for place, move in moves])
 
 
 async def get_reassignment(call: Call) -> Reassignment:
     row = await _find(call)
-    topic = call.path["topic_name"]
-    asked = ListPartitionReassignmentsTopics(name=topic, partition_indexes=[row.partition_index])
-    for place, move in await _ask_moves(call, [asked]):
-        if place == (topic, row.partition_index):
+    wanted = call.path["topic_name"], row.partition_index
+    for place, move in await _ask_moves(call, [wanted]):
+        if place == wanted:
             return _reassignment(call, *place, move)
     raise not_found("No reassignment of this partition is under way.")

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
+import penstock.admin.changes.topics as changes
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from penstock.protocol.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from penstock.protocol.messages.create_partitions import CreatePartitionsResponse
+from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from penstock.protocol.messages.delete_topics import DeleteTopicsResponse
 from penstock.protocol.messages.metadata import MetadataResponseTopic
 from penstock.rest.errors import INVALID_PAYLOAD, RestError
 from penstock.rest.v3.bodies import NewTopic, PartitionCount
 from penstock.rest.v3.calls import Call, Done, check
 from penstock.rest.v3.shapes import Topic, TopicList
 from penstock.security.acls.types import Operation
-
-# The timeout in a change of topics, as Java's administration client sends it.
-_TIMEOUT_MS = 30_000
-_DEFAULT = -1  # the broker's own number of partitions or replicas
 
 
 def _topic(call: Call, name: str, *, is_internal: bool, replication_factor: int, partitions_count: int) -> Topic:
@@ -76,7 +62,7 @@ def _operations(bits: int) -> list[str]:
 
 async def create_topic(call: Call) -> Done:
     body = call.read(NewTopic)
-    request = CreateTopicsRequest(topics=[_creatable(body)], timeout_ms=_TIMEOUT_MS, validate_only=body.validate_only)
+    request = changes.creation([_new_topic(body)], only_check=body.validate_only)
     answer: CreateTopicsResponse = await call.brokers.ask_controller(request, retry=True)
     made = answer.topics[0]
     try:
@@ -89,18 +75,13 @@ async def create_topic(call: Call) -> Done:
     return Done(topic, 200 if body.validate_only else 201, topic.metadata.link)
 
 
-def _creatable(body: NewTopic) -> CreatableTopic:
-    assignments = body.replicas_assignments or {}
-    configs = [CreatableTopicConfig(name=each.name, value=each.value) for each in body.configs]
-    return CreatableTopic(
-        name=body.topic_name,
-        num_partitions=_DEFAULT if assignments or body.partitions_count is None else body.partitions_count,
-        replication_factor=_DEFAULT if assignments or body.replication_factor is None else body.replication_factor,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in sorted(assignments.items())
-        ],
-        configs=configs,
+def _new_topic(body: NewTopic) -> changes.NewTopic:
+    return changes.NewTopic(
+        body.topic_name,
+        body.partitions_count,
+        body.replication_factor,
+        {each.name: each.value for each in body.configs},
+        body.replicas_assignments or {},
     )
 
 
@@ -119,18 +100,15 @@ def _created(call: Call, body: NewTopic, made: CreatableTopicResult) -> Topic:
 
 
 async def add_partitions(call: Call) -> Topic:
-    count = call.read(PartitionCount).partitions_count
-    asked = CreatePartitionsTopic(name=call.path["topic_name"], count=count, assignments=None)
-    request = CreatePartitionsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS)
-    answer: CreatePartitionsResponse = await call.brokers.ask_controller(request, retry=True)
+    name, count = call.path["topic_name"], call.read(PartitionCount).partitions_count
+    answer: CreatePartitionsResponse = await call.brokers.ask_controller(changes.growth({name: count}), retry=True)
     check(answer.results[0].error_code, answer.results[0].error_message)
-    topic = _described(call, call.path["topic_name"], await call.one_topic())
+    topic = _described(call, name, await call.one_topic())
     topic.partitions_count = max(count, topic.partitions_count)  # a broker may not know the new partitions yet
     return topic
 
 
 async def delete_topic(call: Call) -> None:
-    name = call.path["topic_name"]
-    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS)
+    request = changes.deletion([call.path["topic_name"]])
     answer: DeleteTopicsResponse = await call.brokers.ask_controller(request)
     check(answer.responses[0].error_code, answer.responses[0].error_message)
