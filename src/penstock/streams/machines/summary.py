@@ -1,4 +1,4 @@
-"""What is made of the rows of a window: the rows themselves, for Spark's functions of arrays, or a fold of them."""
+"""Summarises the rows of a window: as the rows themselves, for Spark's functions of arrays, or as a fold of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request may say: limits, places, times, keys. Everything is text of a stranger until it was here."""
+"""Reads the parameters of a request: limits, places, times, keys. They are a stranger's text before these checks."""
 
 from __future__ import annotations
 

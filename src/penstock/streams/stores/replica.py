@@ -23,7 +23,7 @@ class ReplicaError(Exception):
 
 
 class Subject(NamedTuple):
-    """What is copied: an application of a cluster, all of its stores or `only` these."""
+    """The subject of a copy: an application of a cluster, all of its stores or `only` these."""
 
     application: str
     cluster: str

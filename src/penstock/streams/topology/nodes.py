@@ -39,7 +39,7 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 
 
 class Shape(StrEnum):
-    """What rows with the same key mean to each other."""
+    """The meaning of several rows with one key."""
 
     STREAM = "stream"  # facts: each counts
     TABLE = "table"  # changes: the last one counts

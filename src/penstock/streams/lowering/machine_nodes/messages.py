@@ -91,7 +91,7 @@ def value_schema(rows: DataFrame) -> StructType:
 
 
 def our_columns(key: Column, is_null: Column | None = None) -> list[Column]:
-    """Of what a machine gives with its columns `micros`, `partition` and `offset`."""
+    """Our columns, from a machine's columns `micros`, `partition` and `offset`."""
     from pyspark.sql import functions as F
 
     return [
