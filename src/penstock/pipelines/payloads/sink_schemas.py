@@ -34,7 +34,7 @@ from penstock.serdes.errors import SerdesError, UnusableSchemaError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# Of a registry's verdict: the first ones say what is wrong, the last ones repeat both schemas.
+# Of a registry's verdict: the first sentences name the fault, the last ones repeat both schemas.
 _MOST_MESSAGES = 20
 
 
@@ -68,7 +68,7 @@ class SinkSchema:
     subject: str | None = None
     version: int | None = None
     references: tuple[SchemaReference, ...] = ()
-    # What the schema refers to, directly or through others.
+    # The schemas that it refers to, directly or through others.
     referenced: tuple[ReferencedSchema, ...] = ()
     message: str | None = None
 

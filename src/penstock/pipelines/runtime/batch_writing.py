@@ -1,4 +1,4 @@
-"""What happens to one micro-batch: its rows go to each sink of its query, counted on the way."""
+"""Writes one micro-batch: its rows go to each sink of its query, counted on the way."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BatchWriting:
     gate: BatchGate = field(default_factory=BatchGate)
     is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
-    # What a batch does at this moment, for people. Read on other threads: replaced, never changed.
+    # The present work of a batch, for users. Read on other threads: replaced, never changed.
     is_computing: bool = False
     at_work: frozenset[str] = frozenset()  # the sinks, by name
     _noting: threading.Lock = field(default_factory=threading.Lock)

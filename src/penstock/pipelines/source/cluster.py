@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: partitions, offsets, and what groups have committed. Every wait has an end.
+"""The driver's requests to the cluster: partitions, offsets, and what groups have committed. Every wait has an end.
 
 Through librdkafka, so that every security protocol works; these are a few small requests per batch.
 """
@@ -41,8 +41,8 @@ _LISTENING_S = 0.02
 _REFUSED_S = 1.0
 CLIENT_ID = "penstock-spark"
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-# What no attempt helps against. Whatever else fails is doubtful, retriable or not: fetchOffset.numRetries is for all of
-# it.
+# Failures against which no attempt helps. Any other failure is doubtful, retriable or not: fetchOffset.numRetries is
+# for all of them.
 _FINAL = frozenset(
     {
         "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION",

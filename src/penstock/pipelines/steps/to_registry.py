@@ -75,7 +75,7 @@ class ToRegistry:
 
 @dataclass(frozen=True, slots=True)
 class _Schemas:
-    """What rows of some columns are written with."""
+    """The schemas with which rows of some columns are written."""
 
     value: SinkSchema
     key: SinkSchema | None
