@@ -118,7 +118,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class OpenStep(Protocol):
-    """A step at work in one run. It is pure still: what it had to look up, it knows since it was opened."""
+    """A step at work in one run. It is still pure: it has its facts since it was opened."""
 
     def __call__(self, rows: DataFrame) -> DataFrame: ...
 

@@ -68,7 +68,7 @@ class SparkLog:
 
     @property
     def place(self) -> str:
-        """For people: where to look."""
+        """For users: the place of the log."""
         return "What Spark said is above." if self.path is None else f"What Spark said is in {self.path}"
 
     def keep(self, error: BaseException) -> bool:

@@ -1,4 +1,4 @@
-"""The schema that a sink writes with: chosen on the driver, before anything is written. Tasks ask no registry.
+"""The schema that a sink writes with: chosen on the driver, before anything is written. Tasks call no registry.
 
 Without a text, an id and `is_latest` the schema follows from the columns: the latest version of the subject where the
 columns fit, so that a query that leaves out optional fields makes no new version; else one that is derived from the

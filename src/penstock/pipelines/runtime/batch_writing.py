@@ -56,7 +56,7 @@ class BatchWriting:
     opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     # Rows by sink since the start. Views of the progress read it on their own threads: replaced, never changed.
     written: Mapping[str, int] = field(default_factory=dict)
-    # The sink that the batch is busy with, or that failed first: what to say when the batch fails.
+    # The sink that the batch is busy with, or that failed first: the error of a failed batch names it.
     busy_with: str = ""
     # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)

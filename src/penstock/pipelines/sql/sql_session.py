@@ -111,7 +111,7 @@ def _prepare(catalog: Catalog) -> None:
     import pandas  # noqa: F401
     import pyarrow  # noqa: F401
 
-    with contextlib.suppress(PipelineError):  # the question that comes will say what is wrong
+    with contextlib.suppress(PipelineError):  # the query that comes will have the error
         catalog.topics()
 
 

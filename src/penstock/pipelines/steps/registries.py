@@ -1,4 +1,4 @@
-"""The registry of a step: where it is, what its refusals say, and whether a subject has a newer version."""
+"""The registry of a step: its address, its refusals as errors, and a watch for newer versions of a subject."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """A function of people's, (state or None, row) -> state. State and row are dicts; a dataclass may come back."""
+    """An author's function, (state or None, row) -> state. State and row are dicts; a dataclass may come back."""
 
     function: Callable[[Any, Any], Any]
     initial: dict[str, Any] | None

@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class ReplicaError(Exception):
-    """The copy cannot go on, and waiting would not help. The text is for people."""
+    """The copy cannot go on, and waiting would not help. The text is for the operator."""
 
 
 class Subject(NamedTuple):

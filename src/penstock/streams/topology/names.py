@@ -1,7 +1,7 @@
 """Names of applications, nodes and stores, and the topics that are named after them.
 
-Names are identity: a query's checkpoint, a table's changelog and what people ask for are found by them. They are made
-of what Kafka allows in a topic's name, since they become parts of one.
+Names are identity: a query's checkpoint, a table's changelog and a store are found by them. They have only characters
+that Kafka allows in a topic's name, since they become parts of one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "_group"
 _UNREAD = "_unread"
-# People's functions give times with a zone or, in UTC, without.
+# Authors' functions give times with a zone or, in UTC, without.
 READ_OPTIONS = {**WRITE_OPTIONS, "timestampFormat": f"{TIME_FORMAT}[XXX]", "mode": "FAILFAST"}
 _READ_MADE = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
 _SHOWN_CHARACTERS = 200  # of a row in an error
