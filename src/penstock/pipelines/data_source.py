@@ -32,7 +32,7 @@ class PenstockDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        # Looked up once: Spark sends this instance on from where it asks for the schema to where it asks for readers.
+        # Looked up once: Spark gets the schema and the readers from the same instance.
         self._table: Table | None = None
 
     def schema(self) -> StructType | str:

@@ -1,4 +1,4 @@
-"""What can be wrong with a pipeline, in words for its author and its operator."""
+"""The errors of a pipeline, in words for its author and its operator."""
 
 from __future__ import annotations
 

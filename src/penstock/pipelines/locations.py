@@ -15,7 +15,7 @@ def local_path(location: str) -> Path | None:
 
 
 def path_here(location: str, default_file_system: str) -> Path | None:
-    """Of what Spark itself writes. A path without a scheme is in Spark's default file system, and None where that is on
-    another machine, or not known (empty)."""
+    """The path of files that Spark itself writes. A path without a scheme is in Spark's default file system; None where
+    that is on another machine, or not known (empty)."""
     has_scheme = "://" in location or location.startswith("file:")
     return local_path(location) if has_scheme or default_file_system.startswith("file:") else None

@@ -1,4 +1,5 @@
-"""What a pipeline is: sources, pure steps, sinks and settings. Nothing here touches Spark or a broker; `runner` does.
+"""The parts of a pipeline: sources, pure steps, sinks and settings. Nothing here touches Spark or a broker; `runner`
+does.
 
 pipeline = Pipeline(
     name="errors",
@@ -94,7 +95,7 @@ class Sink(Protocol):
 
     @property
     def session_settings(self) -> Mapping[str, str]:
-        """What the Spark session must be started with, since it cannot be set later; mostly nothing."""
+        """The settings that the Spark session must be started with, since it cannot get them later; mostly none."""
 
     def describe(self, settings: Settings) -> str:
         """One line for people: kind, destination, and what is promised under these settings."""
@@ -117,7 +118,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class OpenStep(Protocol):
-    """A step at work in one run. It is pure still: what it had to look up, it knows since it was opened."""
+    """A step at work in one run. It is still pure: it has its facts since it was opened."""
 
     def __call__(self, rows: DataFrame) -> DataFrame: ...
 
@@ -131,8 +132,8 @@ class OpenStep(Protocol):
 
 @runtime_checkable
 class StepToOpen(Protocol):
-    """A step that depends on the pipeline's settings or asks others before the first batch. Called without a run, as
-    in `combine` or in a notebook, it knows nothing of settings."""
+    """A step that depends on the pipeline's settings, or on a registry's answers before the first batch. Called without
+    a run, as in `combine` or in a notebook, it knows nothing of settings."""
 
     def __call__(self, rows: DataFrame) -> DataFrame: ...
 
@@ -142,13 +143,13 @@ class StepToOpen(Protocol):
 
 @runtime_checkable
 class Checked(Protocol):
-    """A step that can tell before Spark starts whether it will work."""
+    """A step that can check before Spark starts whether it will work."""
 
     def __call__(self, rows: DataFrame) -> DataFrame: ...
 
     def check(self, pipeline: Pipeline) -> None:
-        """Called before a run, on the driver. Asks others, and changes nothing. Raises PipelineError for what is
-        certain to fail, and for nothing else."""
+        """Called before a run, on the driver. Reads from brokers and registries, and changes nothing. Raises
+        PipelineError for what is certain to fail, and for nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

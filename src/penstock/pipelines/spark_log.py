@@ -68,7 +68,7 @@ class SparkLog:
 
     @property
     def place(self) -> str:
-        """For people: where to look."""
+        """For users: the place of the log."""
         return "What Spark said is above." if self.path is None else f"What Spark said is in {self.path}"
 
     def keep(self, error: BaseException) -> bool:
@@ -112,7 +112,7 @@ def _own_file(environment: Mapping[str, str]) -> Path:
 
 
 def _remove_old(directory: Path) -> None:
-    """Of processes that have ended, all but the newest."""
+    """Removes the files of processes that have ended, all but the newest."""
     with contextlib.suppress(OSError):
         own = [path for path in sorted(directory.iterdir(), reverse=True) if _OWN_NAME.fullmatch(path.name)]
         for path in own[_MOST_FILES:]:
@@ -148,8 +148,8 @@ def _is_of_spark(error: BaseException) -> bool:
 
 
 def take_over_logs() -> None:
-    """Of PySpark and py4j in this process: what they raise, they also log to standard error, PySpark as JSON with all
-    of Java's stack. From now on the file has it."""
+    """Sends the logs of PySpark and py4j in this process to the file: they also log what they raise to standard error,
+    PySpark as JSON with all of Java's stack."""
     from pyspark.logger import PySparkLogger
 
     for logger in (logging.getLogger("py4j"), *map(PySparkLogger.getLogger, PYSPARK_LOGGERS)):
@@ -164,7 +164,7 @@ class _ToFile(logging.Handler):
 
 
 def told_of(error: Exception) -> PipelineError | None:
-    """What Spark has raised, in a sentence. None for an error that is not Spark's."""
+    """Spark's error in a sentence. None for an error that is not Spark's."""
     return PipelineError(f"Spark failed: {first_cause(str(error))}") if _is_of_spark(error) else None
 
 

@@ -61,7 +61,7 @@ _LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class SecureSetupError(Exception):
-    """The directory cannot be used; the message says why and what to do."""
+    """The directory cannot be used; the message has the reason and the remedy."""
 
 
 class BrokerAddress(NamedTuple):

@@ -16,7 +16,7 @@ from penstock.schemas.schema import SchemaType
 from penstock.serdes.codec import MOST_BYTES
 from penstock.serdes.errors import ChoiceError, PayloadError
 
-# Above so many visits of one place the library is not asked for the place of an error: a visit takes a tenth of a ms.
+# Above so many visits of one place the library does not look for the place of an error: a visit takes a tenth of a ms.
 _MOST_DESCRIBED = 500
 
 

@@ -52,7 +52,7 @@ def ask_patiently(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> _Result:
-    """Asks again while brokers are away. A failure of another kind, or one that lasts too long, is raised as it is."""
+    """Tries again while brokers are away. A failure of another kind, or one that lasts too long, is raised as it is."""
     retrying = Retrying(RetryPolicy(patience_s, PAUSE_S, PAUSE_S), clock, sleep)
     return retrying.run(
         ask,

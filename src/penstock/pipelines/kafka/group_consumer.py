@@ -1,8 +1,8 @@
 """A consumer that never joins its group: it reads and writes what the group has committed.
 
 An admin client could do the same, but it can end the process. A broker that goes away in the middle of a request to a
-group's coordinator makes librdkafka use freed memory (its issue 4605, pull request 5397; up to 2.16 at least). Tests
-showed this already with one broker whose offsets topic did not exist yet.
+group's coordinator makes librdkafka use freed memory (its issue 4605, pull request 5397; up to 2.16 at least). One
+broker whose offsets topic did not exist yet has been seen to be enough.
 """
 
 from __future__ import annotations

@@ -31,8 +31,8 @@ def from_json(nested: Mapping[str, Mapping[str, int]]) -> Offsets:
 
 
 def read_reported(reported: Any) -> Offsets:
-    """What Spark reports of a source, as text or as an object. Empty before the first batch, and for a source that is
-    no topic."""
+    """Offsets from Spark's report of a source, as text or as an object. Empty before the first batch, and for a source
+    that is no topic."""
     try:
         nested = json.loads(reported) if isinstance(reported, str) else reported
         return from_json(nested) if isinstance(nested, dict) else {}

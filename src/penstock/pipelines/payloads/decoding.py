@@ -119,8 +119,7 @@ class _BytesDecoder:
 
 
 def in_pieces(count: int, decode: Callable[[int, int], _Result]) -> Iterator[_Result]:
-    """What `decode` makes of the rows from one to before another: of all at once, or of halves where they are too many
-    for one column."""
+    """Decodes the rows from one to before another: all at once, or in halves where they are too many for one column."""
 
     def of(start: int, end: int) -> Iterator[_Result]:
         try:

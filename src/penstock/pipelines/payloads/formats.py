@@ -72,7 +72,7 @@ class ReaderSchema:
         return read_schema(self.schema.schema, self.others)
 
     def columns(self, fields: frozenset[str] | None = None, message: str | None = None) -> ColumnDecoder:
-        """Of payloads that were written with this very schema. Raises UnusableSchemaError, ChoiceError."""
+        """The decoder of payloads that were written with this very schema. Raises UnusableSchemaError, ChoiceError."""
         return open_columns(self.parsed(), None, fields, message)
 
 

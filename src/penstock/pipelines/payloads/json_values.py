@@ -21,13 +21,13 @@ from penstock.serdes.columns.json_objects import ObjectColumn, ObjectRows, Take
 
 
 def object_rows(kind: pa.DataType, fields: frozenset[str] | None = None) -> ObjectRows:
-    """Of payloads that are objects with the fields of a struct. Those that are none are errors."""
+    """Reads payloads that are objects with the fields of a struct. Any other payload is an error."""
     wanted = [each for each in kind if fields is None or each.name in fields]
     return ObjectRows([ObjectColumn(each.name, each.type, take_of(each.type)) for each in wanted], is_null_a_row=False)
 
 
 def take_of(kind: pa.DataType) -> Take:
-    """What becomes of a value that is not null; null if it does not fit."""
+    """Converts a value that is not null; the result is null if it does not fit."""
     if types.is_struct(kind):
         return _struct(kind)
     if types.is_map(kind):

@@ -48,12 +48,12 @@ def _message(text: str, name: str) -> Descriptor | None:
 
 
 def check_fits(columns: StructType, schema: ParsedSchema, message: str | None = None) -> list[str]:
-    """What is missing or wrong, a sentence each; empty if rows of the columns can be written with the schema."""
+    """The faults, a sentence each; empty if rows of the columns can be written with the schema."""
     return open_encoding(schema, message).problems(arrow_type(columns))
 
 
 def arrow_type(columns: StructType) -> pa.DataType:
-    """What Spark hands rows of the columns over as."""
+    """The type in which Spark hands over rows of the columns."""
     from pyspark.sql.pandas.types import to_arrow_type
 
     return to_arrow_type(columns, timezone="UTC")

@@ -1,4 +1,4 @@
-"""The schema that a sink writes with: chosen on the driver, before anything is written. Tasks ask no registry.
+"""The schema that a sink writes with: chosen on the driver, before anything is written. Tasks call no registry.
 
 Without a text, an id and `is_latest` the schema follows from the columns: the latest version of the subject where the
 columns fit, so that a query that leaves out optional fields makes no new version; else one that is derived from the
@@ -34,7 +34,7 @@ from penstock.serdes.errors import SerdesError, UnusableSchemaError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-# Of a registry's verdict: the first ones say what is wrong, the last ones repeat both schemas.
+# Of a registry's verdict: the first sentences name the fault, the last ones repeat both schemas.
 _MOST_MESSAGES = 20
 
 
@@ -68,7 +68,7 @@ class SinkSchema:
     subject: str | None = None
     version: int | None = None
     references: tuple[SchemaReference, ...] = ()
-    # What the schema refers to, directly or through others.
+    # The schemas that it refers to, directly or through others.
     referenced: tuple[ReferencedSchema, ...] = ()
     message: str | None = None
 

@@ -1,4 +1,4 @@
-"""What Spark makes of the types that column decoders give, and their values as Spark takes them.
+"""Spark's types for the types of column decoders, and their values in Spark's form.
 
 | Arrow | Spark |
 |---|---|

@@ -1,7 +1,7 @@
 """Decoders of the schemas that rows name, by the registry's answers. A process keeps them between its tasks.
 
-What rows name is made by strangers: everything that is kept has bounds, and a batch asks for a bounded time about
-schemas that there are not. A row is called bad only if its schema was looked up.
+Strangers write the ids in rows: everything that is kept has bounds, and a batch spends a bounded time on ids without a
+schema. A row is called bad only if its schema was looked up.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Writers:
         return self._decoders.get(key) or self._unknown.get(key)
 
     def learn(self, key: SchemaKey, client: RegistryClient) -> ColumnDecoder | str:
-        """What to decode with, or why rows of the schema do not decode. Raises RegistryClientError."""
+        """The decoder, or why rows of the schema do not decode. Raises RegistryClientError."""
         try:
             if isinstance(key, str):
                 schema = client.schema_by_guid(key)
@@ -113,7 +113,7 @@ class Writers:
 
 
 class DecoderFinder:
-    """Finds the decoders of one batch. Asks the registry for those that are new, on one connection."""
+    """Finds the decoders of one batch. Gets new ones from the registry, on one connection."""
 
     def __init__(self, writers: Writers, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._writers = writers

@@ -72,7 +72,7 @@ def _find_kubernetes(master: str, environment: Mapping[str, str], connect: Conne
 
 
 def _has_script(environment: Mapping[str, str]) -> bool:
-    """spark-env.sh, which may say what the environment does not."""
+    """spark-env.sh, which may set variables that the environment lacks."""
     directories = [environment.get("SPARK_CONF_DIR"), os.path.join(environment.get("SPARK_HOME", ""), "conf")]
     return any(os.path.exists(os.path.join(each, "spark-env.sh")) for each in directories if each)
 

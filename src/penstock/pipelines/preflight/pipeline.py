@@ -33,8 +33,8 @@ def check_pipeline(
     topics: Iterable[Topic] = (),
     made: Collection[str] = (),
 ) -> None:
-    """Asks others, and changes nothing. PipelineError for what is certain to fail. `topics` are read by sources that
-    do not say so; those in `made` are made by the run where they are missing."""
+    """Reads from brokers and registries, and changes nothing. PipelineError for what is certain to fail. `topics` are
+    those that sources read without naming them; the run makes those in `made` where they are missing."""
     plans = plan_queries(pipeline)
     check_real_time(pipeline, plans, once)
     _check_trigger(pipeline.settings, once)

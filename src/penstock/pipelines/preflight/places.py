@@ -23,7 +23,7 @@ def has_settings_elsewhere(environment: Mapping[str, str]) -> bool:
 def certain_path(
     location: str, settings: Mapping[str, str], environment: Mapping[str, str] = os.environ
 ) -> Path | None:
-    """Of a checkpoint, before there is a session to ask. None where it is on another machine, or may be."""
+    """The path of a checkpoint, before there is a session. None where it is on another machine, or may be."""
     is_here = settings.get("spark.master", "").startswith("local") and not has_settings_elsewhere(environment)
     is_told = any(name.startswith("spark.hadoop.fs.") for name in settings)
     return path_here(location, "file:///" if is_here and not is_told else "")

@@ -1,4 +1,4 @@
-"""Hands on what Spark reports after every batch.
+"""Hands on Spark's reports after every batch.
 
 PySpark's own listener builds a Python object of each report, field by field: some six hundred calls into Java for each
 listener and batch. Four listeners took about a quarter of a core and kept a thread busy nearly all the time, and
@@ -32,7 +32,7 @@ class ProgressListener(StreamingQueryListener):
         self._note(json.loads(report))
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Of a Connect session, which brings reports as JSON itself."""
+        """Called by a Connect session, which brings reports as JSON itself."""
         self.note_json(event.progress.json)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -46,7 +46,7 @@ class ProgressListener(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> JavaObject:
-        """What PySpark registers in a session of its own process."""
+        """The listener that PySpark registers in a session of its own process."""
         from pyspark import SparkContext
 
         jvm: Any = SparkContext._jvm

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 10.0
 BETWEEN_BATCHES = "between batches"
-# What the title says of a run's state, where the table does not show it.
+# The title's words for a run's state, where the table does not show it.
 _NOTES: Mapping[str, str] = {
     State.STOPPING: ", stopping: batches under way come to their end",
     State.STOPPED: ", stopped",
@@ -35,7 +35,7 @@ class Column(NamedTuple):
     is_number: bool = True
 
 
-# In the order of the table. What a narrow terminal leaves out is what Prometheus and the lines of a log say, too.
+# In the order of the table. Prometheus and the log have the columns that a narrow terminal leaves out.
 COLUMNS = (
     Column("query", lambda query: query.query, 0, is_number=False),
     Column("batch", lambda query: str(query.batch_id) if query.batch_id >= 0 else "-", 5),

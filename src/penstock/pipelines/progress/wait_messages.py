@@ -37,7 +37,7 @@ class Elapsed:
 
 @contextmanager
 def waiting(console: Console, what: str, done: str, doing: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """A line `done after 14 s` stays. `doing` may be asked from another thread."""
+    """A line `done after 14 s` stays. Another thread may call `doing`."""
     from rich.live import Live
 
     elapsed = Elapsed(what, doing)

@@ -1,4 +1,4 @@
-"""Where every batch of a run asks before it begins: the gate is closed while the run is paused.
+"""The gate that every batch of a run passes before it begins: it is closed while the run is paused.
 
 A batch that has begun is never interrupted by the gate. `rested` is called once for each closing, when no batch is
 under way any more: at once, or by the last batch as it leaves.

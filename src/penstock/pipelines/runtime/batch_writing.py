@@ -1,4 +1,4 @@
-"""What happens to one micro-batch: its rows go to each sink of its query, counted on the way."""
+"""Writes one micro-batch: its rows go to each sink of its query, counted on the way."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class BatchWriting:
     opened: Mapping[str, OpenSink] = field(default_factory=dict)  # by the sink's name
     # Rows by sink since the start. Views of the progress read it on their own threads: replaced, never changed.
     written: Mapping[str, int] = field(default_factory=dict)
-    # The sink that the batch is busy with, or that failed first: what to say when the batch fails.
+    # The sink that the batch is busy with, or that failed first: the error of a failed batch names it.
     busy_with: str = ""
     # Set when the run comes to its end: no further batch is begun, and one that comes nevertheless is held.
     ending: threading.Event = field(default_factory=threading.Event)
@@ -64,7 +64,7 @@ class BatchWriting:
     gate: BatchGate = field(default_factory=BatchGate)
     is_held: bool = False
     query: StreamingQuery | None = None  # not known before the first batch may come
-    # What a batch does at this moment, for people. Read on other threads: replaced, never changed.
+    # The present work of a batch, for users. Read on other threads: replaced, never changed.
     is_computing: bool = False
     at_work: frozenset[str] = frozenset()  # the sinks, by name
     _noting: threading.Lock = field(default_factory=threading.Lock)

@@ -9,7 +9,7 @@ from penstock.pipelines.runtime.query_plan import DEAD_LETTERS, MAIN_QUERY, is_q
 
 
 def draw(pipeline: Pipeline) -> str:
-    """What reads the pipeline's sources first, then each branch with sources of its own."""
+    """Draws the parts that read the pipeline's sources first, then each branch with sources of its own."""
     settings = pipeline.settings
     lines = [pipeline.name]
     alone = [sink for sink in pipeline.sinks if isinstance(sink, Branch) and sink.sources]

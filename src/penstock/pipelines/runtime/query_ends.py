@@ -28,7 +28,7 @@ class Opening(Protocol):
 
 
 def read_rows(spark: SparkSession, plans: Sequence[QueryPlan], settings: Settings) -> list[DataFrame]:
-    """Of each plan, in their order. Plans with the same input share its frame."""
+    """The rows of each plan, in their order. Plans with the same input share its frame."""
     by_owner: dict[str, DataFrame] = {}
     for plan in plans:
         if plan.input.owner not in by_owner:
@@ -64,7 +64,7 @@ def open_ends(
 
 
 def settle(ended: Iterable[QueryPlan], opened: Mapping[str, OpenSink], pause: Callable[[float], bool]) -> None:
-    """What these queries wrote is seen by readers from now on; `opened` has sinks by name. See `Settling`."""
+    """Lets readers see what these queries wrote; `opened` has sinks by name. See `Settling`."""
     for name in dict.fromkeys(output.sink.name for plan in ended for output in plan.outputs):
         sink = opened[name]
         if isinstance(sink, Settling):

@@ -34,7 +34,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """What queries read, and the steps that they have in common."""
+    """The input of queries, and the steps that they share."""
 
     sources: tuple[Source, ...]
     steps: tuple[Step, ...] = ()
@@ -108,7 +108,7 @@ def _outputs_of(branch: Branch, steps: tuple[Step, ...]) -> tuple[Output, ...]:
 
 
 def step_name(step: Callable[..., object]) -> str:
-    """What to call a step in a drawing or an error: a function's name, a partial's function, or a class."""
+    """The name of a step in a drawing or an error: a function's name, a partial's function, or a class."""
     inner = getattr(step, "func", step)
     return str(getattr(step, "__name__", None) or getattr(inner, "__name__", None) or type(step).__name__)
 
@@ -123,7 +123,7 @@ def _sinks_in(ends: tuple[Sink | Branch, ...]) -> tuple[Sink, ...]:
 
 
 def branches_of(pipeline: Pipeline) -> tuple[Branch, ...]:
-    """Those within others, too."""
+    """All branches, those within others too."""
     return _branches_in(pipeline.sinks)
 
 

@@ -56,7 +56,7 @@ class RowWriting:
 
 
 def interval_of(settings: Settings) -> str:
-    """Of checkpoints, as Spark writes intervals."""
+    """The interval of checkpoints, as Spark writes intervals."""
     return spark_interval(settings.trigger.removeprefix(REAL_TIME).strip() or USUAL_INTERVAL)
 
 

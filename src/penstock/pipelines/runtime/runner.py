@@ -55,7 +55,7 @@ _STOP_WAIT_S = 30.0
 
 
 class Upkeep(Protocol):
-    """What a run's owner does besides its queries, on the thread that starts the run and waits for it."""
+    """The owner's work in a run besides its queries, on the thread that starts the run and waits for it."""
 
     def prepare(self) -> None:
         """Before the run is published. Raises PipelineError."""
@@ -248,7 +248,7 @@ class Run:
             return
         try:
             self.restart()
-        except PipelineError:  # another command told the run to rest or to stop meanwhile
+        except PipelineError:  # another command wants the run to rest or to stop meanwhile
             renewed.to_close.close()
         else:
             self._renewed = renewed

@@ -39,10 +39,10 @@ def is_outdated(pipeline: Pipeline) -> bool:
 
 
 def rows_of(plan: QueryPlan, rows: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """What the query is to write, from the rows that the steps of its input have left.
+    """The rows that the query is to write, from those that the steps of its input have left.
 
-    A branch without state has its steps in each batch. Those with open steps are tried here: what an open step finds
-    wrong with the columns, it finds before the first batch."""
+    A branch without state has its steps in each batch. Those with open steps are tried here, so that an open step finds
+    faults of the columns before the first batch."""
     good, watermark = good_rows(rows, plan.keeps_dead_letters), pipeline.settings.watermark
     if plan.is_stateful:
         if watermark is not None:

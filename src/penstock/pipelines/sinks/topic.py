@@ -122,7 +122,7 @@ class TopicSink:
 
     @property
     def fixed_topic(self) -> str | None:
-        """None where rows say theirs."""
+        """None where rows have their own."""
         return self.topic if self.topic_of is None else None
 
 

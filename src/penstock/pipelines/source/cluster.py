@@ -1,4 +1,4 @@
-"""What the driver asks the cluster: partitions, offsets, and what groups have committed. Every wait has an end.
+"""The driver's requests to the cluster: partitions, offsets, and what groups have committed. Every wait has an end.
 
 Through librdkafka, so that every security protocol works; these are a few small requests per batch.
 """
@@ -35,14 +35,14 @@ _Result = TypeVar("_Result")
 # With the three retries of fetchOffset.numRetries a broker that does not answer may be away for a minute before a query
 # fails; one that refuses at once gets the same minute, see `_retry`.
 REQUEST_TIMEOUT_S = 15.0
-# Between looks at what librdkafka has heard of brokers.
+# Between looks at librdkafka's events about brokers.
 _LISTENING_S = 0.02
 # From the first refusal of a login. Another server of the list may accept the login, or the next try may.
 _REFUSED_S = 1.0
 CLIENT_ID = "penstock-spark"
 _UNKNOWN = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"})
-# What no attempt helps against. Whatever else fails is doubtful, retriable or not: fetchOffset.numRetries is for all of
-# it.
+# Failures against which no attempt helps. Any other failure is doubtful, retriable or not: fetchOffset.numRetries is
+# for all of them.
 _FINAL = frozenset(
     {
         "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "TOPIC_EXCEPTION",
@@ -151,7 +151,7 @@ class SourceCluster:
                     ends_at = min(ends_at, time.monotonic() + _REFUSED_S)
 
     def _refusal(self) -> KafkaError | None:
-        """What was heard of a broker that refuses the login."""
+        """The event of a broker that refuses the login, if there was one."""
         self._admin.poll(0)
         return next((each for each in self._heard if each.code() == KafkaError._AUTHENTICATION), None)
 
@@ -259,7 +259,9 @@ class SourceCluster:
         return future.result(self._timeout_s + 1)
 
     def _retry(self, doing: str, ask: Callable[[], _Result]) -> _Result:
-        """Retries as fetchOffset.numRetries says, and for a minute at least while a broker is away; 0 is no retry."""
+        """Retries as often as fetchOffset.numRetries, and for a minute at least while a broker is away; 0 is no
+        retry.
+        """
         retries, pause_s = self._lookup.retries, self._lookup.retry_interval_ms / 1000
         patience_s = PATIENCE_S if retries else 0.0
         retrying = Retrying(RetryPolicy(patience_s, pause_s, max(pause_s, PAUSE_S), attempts=retries + 1))

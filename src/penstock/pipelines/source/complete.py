@@ -22,7 +22,7 @@ class UnansweredError(ClusterError):
 
 
 def ask_for_all(partitions: Collection[TopicPartition], ask: Callable[[], _Answers], retrying: Retrying) -> _Answers:
-    """Asks again while an answer lacks one of `partitions`. Raises UnansweredError, and what `ask` raises."""
+    """Tries again while an answer lacks one of `partitions`. Raises UnansweredError, and what `ask` raises."""
 
     def answer() -> _Answers:
         found = ask()

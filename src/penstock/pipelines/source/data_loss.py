@@ -43,10 +43,10 @@ def find_unknown_starts(start: Mapping[TopicPartition, int], end: Mapping[TopicP
 def plan_ranges(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], earliest: Mapping[TopicPartition, int]
 ) -> PlannedRanges:
-    """What a micro-batch reads. `earliest` holds the partitions of `find_unknown_starts` that are still there.
+    """The ranges of a micro-batch. `earliest` holds the partitions of `find_unknown_starts` that are still there.
 
-    A partition that was not in `start` is new and begins at its earliest record. Whether the other records are still
-    there is seen by the tasks that ask for them.
+    A partition that was not in `start` is new and begins at its earliest record. The tasks find out whether the other
+    records are still there, when they read them.
     """
     ranges: list[OffsetRange] = []
     losses = [_gone(partition, start[partition]) for partition in sorted(start.keys() - end.keys())]

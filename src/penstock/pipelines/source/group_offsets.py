@@ -1,4 +1,4 @@
-"""What a group has committed, as the driver reads and writes it. Its consumers are kept: see `group_consumer`."""
+"""Reads and writes a group's committed offsets, for the driver. Its consumers are kept: see `group_consumer`."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def split(
 
 
 def share_tasks(pieces: Sequence[OffsetRange], min_records: int | None) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads: one range, or several where they have fewer than `min_records` offsets a task. The
+    """The ranges of each task: one range, or several where they have fewer than `min_records` offsets a task. The
     largest ranges are dealt out first, each to the task that has least."""
     total = sum(piece.size for piece in pieces)
     if min_records is None or total >= min_records * len(pieces):

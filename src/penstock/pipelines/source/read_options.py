@@ -48,7 +48,7 @@ class TopicSubscription:
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
-    """What a task needs; travels to the executors."""
+    """The options that a task needs; they travel to the executors."""
 
     settings: Mapping[str, str]  # librdkafka's names
     is_direct: bool = True

@@ -1,4 +1,4 @@
-"""What a task reads, and which fetcher reads it."""
+"""The ranges of a task, and the fetcher that reads them."""
 
 from __future__ import annotations
 

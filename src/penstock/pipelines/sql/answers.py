@@ -1,4 +1,4 @@
-"""What a statement is answered by, in words that need no Spark."""
+"""The answers of statements, in words that need no Spark."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class FollowedQuery:
         return None
 
     def said(self) -> list[str]:
-        """What people should know about the stream."""
+        """Notices for the user about the stream."""
         marks = [(read.table.name, self.watermark(read)) for read in self.reads if self.is_default(read)]
         said = [f"rows of {name} that are older than the newest by {mark[1]} are late" for name, mark in marks if mark]
         static = [read.table.name for read in self.reads if read.table.is_latest]
@@ -315,7 +315,7 @@ def _sink(
     options: FollowOptions,
     insert_options: InsertOptions,
 ) -> tuple[RowsSink, list[str]]:
-    """Where rows go, and what there is to say about it."""
+    """The destination of the rows, and notices about it."""
     if isinstance(statement, Insert):
         return _topic_sink(tables, statement, rows, insert_options)
     if options.parquet:
@@ -346,7 +346,7 @@ def refuse_unfollowed(statement: Statement) -> Query | Insert:
 
 
 def choose_mode(rows: DataFrame, given: OutputMode | None, *, prefers_update: bool = False) -> OutputMode:
-    """The first mode that Spark allows. SqlError says why it allows none."""
+    """The first mode that Spark allows. SqlError has the reason if it allows none."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

@@ -221,7 +221,7 @@ def encoding_request(tables: Tables, topic: str, options: InsertOptions) -> Enco
 
 
 def said_of(encoding: Encoding, dropped: Sequence[str], connection: KafkaConnection) -> list[str]:
-    """What people should know about the records."""
+    """Notices for the user about the records."""
     said = []
     if encoding.value is not None:
         schema = encoding.value
@@ -235,7 +235,7 @@ def said_of(encoding: Encoding, dropped: Sequence[str], connection: KafkaConnect
 
 
 def _write(tables: Tables, sink: OpenTopic, job: InsertJob, check_wanted: Callable[[], None]) -> tuple[int, list[str]]:
-    """How many rows there are, and what is to be said about those that are left out."""
+    """The number of rows, and the notice about those that are left out."""
     spark, connection = tables.spark, tables.catalog.connection
     is_counted = connection.bad_rows == "skip"
     skipped = [spark.sparkContext.accumulator(0) for _ in job.reads] if is_counted else []

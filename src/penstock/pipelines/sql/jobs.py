@@ -40,7 +40,7 @@ class InsertJob:
     is_one_task: bool
     # The schema of keys and values, as `records` writes them.
     encoding: dict[str, Any]
-    # Of Spark: what decides which rows are in which task, and what they are.
+    # The settings of Spark that decide which rows are in which task, and what they are.
     settings: dict[str, str] = field(default_factory=dict)
     spark_version: str = ""
 

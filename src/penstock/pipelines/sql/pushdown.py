@@ -90,7 +90,7 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Above:
-    """What is known of the nodes above a node, on the way down. The conditions of `conditions` are about rows that come
+    """The facts about the nodes above a node, on the way down. The conditions of `conditions` are about rows that come
     straight from below, the limit as well."""
 
     needed: _Ids = None
@@ -99,7 +99,9 @@ class _Above:
 
 
 def pushdown_of(plan_json: str, time_zone: str = "UTC") -> dict[str, Pushdown]:
-    """What is wanted of each topic of the plan. `time_zone` is the session's: literals are printed in it."""
+    """The wanted columns and rows of each topic of the plan. `time_zone` is the session's: literals are printed in
+    it.
+    """
     found: dict[str, Pushdown] = {}
     for name, wanted in _walk(_tree(json.loads(plan_json)), _Above(), _zone(time_zone)):
         found[name] = _of_both(found[name], wanted) if name in found else wanted

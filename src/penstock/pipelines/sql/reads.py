@@ -1,6 +1,6 @@
-"""What a question reads of one topic, decided: columns, offsets, keys, and what there is to say about it.
+"""Decides the read of one topic for a query: columns, offsets, keys, and notices for the user.
 
-The decisions take what the cluster answered; `plan_read` asks it for the offsets of times, where there are some.
+The decisions take the cluster's answers; `plan_read` gets the offsets of times from the cluster, where there are some.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def plan_read(
 
 
 def notices_of(read: TableRead) -> list[str]:
-    """What people should know about the answer."""
+    """Notices for the user about the answer."""
     notices = []
     if "inferred" in read.table.note:
         notices.append(f"the columns of {read.table.name} are {read.table.note}")

@@ -50,8 +50,8 @@ _SUBQUERIES = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", 
 def why_not_repeatable(
     analyzed_json: str, optimized_json: str, *, is_deterministic: bool, tables: Collection[str] = ()
 ) -> list[str]:
-    """What in a question may give other rows the next time, in words; empty where nothing does. Plans are Spark's own,
-    as their toJSON writes them. `tables` are those of the snapshot; other views are the session's."""
+    """The parts of a query that may give other rows the next time, in words; empty where none does. Plans are Spark's
+    own, as their toJSON writes them. `tables` are those of the snapshot; other views are the session's."""
     reasons = [] if is_deterministic else ["a function such as rand()"]
     classes = set(_CLASS.findall(analyzed_json))
     if classes & _TIMES:

@@ -1,5 +1,5 @@
-"""What a question reads, written down, and the question asked again over just that: the same tables, columns, offsets
-and tasks, whatever has happened to topics and schemas since."""
+"""A query's reads, written down, and the query run again over just those: the same tables, columns, offsets and tasks,
+whatever has happened to topics and schemas since."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _write(read: TableRead, cores: int) -> dict[str, Any]:
 
 
 def _all_columns(rows: DataFrame, scan: TableScan) -> DataFrame:
-    """Those that are not read are null: the text of the question is about a table that has them."""
+    """Unread columns are null: the text of the query is about a table that has them."""
     from pyspark.sql import functions as F
 
     is_read = frozenset(scan.columns)

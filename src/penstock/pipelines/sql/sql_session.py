@@ -90,7 +90,7 @@ class Known:
         return sorted({*self.catalog.topics(), *self.views.queries})
 
     def columns(self, name: str) -> list[str]:
-        """Of a topic; those of views are known to Spark alone."""
+        """The columns of a topic; Spark alone knows those of views."""
         return [column.name for column in self.catalog.table(name).columns]
 
 
@@ -111,7 +111,7 @@ def _prepare(catalog: Catalog) -> None:
     import pandas  # noqa: F401
     import pyarrow  # noqa: F401
 
-    with contextlib.suppress(PipelineError):  # the question that comes will say what is wrong
+    with contextlib.suppress(PipelineError):  # the query that comes will have the error
         catalog.topics()
 
 
@@ -129,7 +129,7 @@ class Turn:
         spark.sparkContext.setJobGroup(self.group, text)
 
     def cancel(self, spark: SparkSession) -> None:
-        """What runs, and what would run after that."""
+        """Cancels the jobs that run, and those that would run after them."""
         self._is_cancelled.set()
         spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self.group)
 
@@ -167,7 +167,9 @@ class SqlSession:
         self._turn.cancel(self.spark)
 
     def trouble(self) -> str:
-        """What may keep an answer away, asked from another thread while one is waited for; empty if nothing does."""
+        """The reason that may delay an answer; empty if there is none. Another thread than the waiting one calls
+        this.
+        """
         try:
             self.tables.catalog.topics()
         except PipelineError as error:

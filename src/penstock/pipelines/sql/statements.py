@@ -1,4 +1,4 @@
-"""What a text of SQL asks for: a script in its statements, and of each statement the kind and the pieces. Pure.
+"""Parses a text of SQL: a script into its statements, and each statement into its kind and pieces. Pure.
 
 Only statements that Spark would not understand as they are meant here are taken apart: those about topics as tables
 and about views that are kept. A question goes to Spark as it was written, so nothing here knows its grammar.

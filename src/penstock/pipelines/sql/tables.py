@@ -70,8 +70,9 @@ class Tables:
 
     @property
     def notices(self) -> list[str]:
-        """What is to be said about the last question of this thread: inferred columns, lateness, and how many rows
-        were left out until now."""
+        """Notices about the last query of this thread: inferred columns, lateness, and how many rows were left out
+        until now.
+        """
         question: Question | None = getattr(self._last, "question", None)
         if question is None:
             return list(self._views.notices)
@@ -117,7 +118,7 @@ class Tables:
         return TableDescription(table.name, columns, table.note, len(held), sum(part.size for part in held))
 
     def explain(self, text: str, is_extended: bool = False) -> str:
-        """What the question reads of each topic; Spark's plan as well, if asked. Nothing is read."""
+        """The query's reads of each topic; Spark's plan as well if `is_extended`. Nothing is read."""
         question = self.ask(text, is_run=False)
         parts = [explain_read(read) for read in question.reads] or ["no topic is read"]
         parts += [f"note: {said}" for said in question.notices]

@@ -53,7 +53,7 @@ _NO_HEADERS = " (headers were not looked at: Topic(..., headers=True) does, wher
 
 @dataclass(frozen=True, slots=True)
 class FromRegistry:
-    """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry and subject."""
+    """Describes the step. A run opens it. Called without a run it opens itself, and needs a registry and a subject."""
 
     subject: str | None
     registry: str | Mapping[str, str] | None = field(repr=False)  # may hold a password

@@ -138,7 +138,7 @@ def _by_expression(rows: DataFrame, expression: Any, complaint: str) -> DataFram
 
 
 def _carried(rows: DataFrame, error: Column) -> list[Column]:
-    """What every parser hands on: the record, and the first thing that was wrong with it."""
+    """The result of every parser: the record, and its first fault."""
     from pyspark.sql import functions as F
 
     known = [F.col(ERROR)] if ERROR in rows.columns else []

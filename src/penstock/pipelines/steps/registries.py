@@ -1,4 +1,4 @@
-"""The registry of a step: where it is, what its refusals say, and whether a subject has a newer version."""
+"""The registry of a step: its address, its refusals as errors, and a watch for newer versions of a subject."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def address_of(registry: str | Mapping[str, str] | None, settings: Settings) -> 
 
 @contextmanager
 def refusals_told() -> Iterator[None]:
-    """What the registry refuses, or that it does not answer, as the pipeline's own error."""
+    """The registry's refusal or silence as the pipeline's own error."""
     try:
         yield
     except RegistryUnreachableError as error:
@@ -104,7 +104,7 @@ class SubjectWatch:
 
 
 def columns_of_batch(batch: pa.Array | tuple[pa.Array, ...]) -> tuple[pa.Array, ...]:
-    """What Spark hands to a function of arrays: a tuple, unless the function has one argument."""
+    """Spark hands a function of arrays a tuple, unless the function has one argument."""
     return batch if isinstance(batch, tuple) else (batch,)
 
 

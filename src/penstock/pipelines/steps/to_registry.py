@@ -45,7 +45,7 @@ class RegistryKey:
 
 @dataclass(frozen=True, slots=True)
 class ToRegistry:
-    """Describes the step. A run opens it. Called without a run it opens itself, and has to say registry."""
+    """Describes the step. A run opens it. Called without a run it opens itself, and needs a registry."""
 
     subject: str
     registry: str | Mapping[str, str] | None = field(repr=False)  # may hold a password
@@ -60,7 +60,7 @@ class ToRegistry:
         return f"to_registry({self.subject}, {self.schema_type})"
 
     def check(self, pipeline: Pipeline) -> None:
-        """Schemas are made of columns that Spark alone knows: here it is only seen whether a registry answers."""
+        """Schemas are made of columns that Spark alone knows, so this only checks that a registry answers."""
         address = address_of(self.registry, pipeline.settings)
         with refusals_told(), RegistryClient(address.settings()) as client, suppress(RegistryAnswerError):
             client.latest(self.subject)
@@ -75,7 +75,7 @@ class ToRegistry:
 
 @dataclass(frozen=True, slots=True)
 class _Schemas:
-    """What rows of some columns are written with."""
+    """The schemas with which rows of some columns are written."""
 
     value: SinkSchema
     key: SinkSchema | None

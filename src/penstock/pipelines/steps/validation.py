@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def validate(rules: Mapping[str, str]) -> Step:
-    """What must hold, as SQL, by the words to say when it does not: {"no such status": "status between 100 and 599"}. A
+    """Conditions in SQL that must hold, by the words for a failure: {"no such status": "status between 100 and 599"}. A
     condition that is null does not hold. The first rule that fails is the row's error."""
     from pyspark.sql import functions as F
 

@@ -44,7 +44,7 @@ OffsetsAt: TypeAlias = Callable[[Mapping[TopicPartition, int]], Mapping[TopicPar
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What a cluster knows of times: it is an `OffsetsAt` that shows the records at those offsets, too. Without a look
+    """A cluster's knowledge of times: it is an `OffsetsAt` that shows the records at those offsets, too. Without a look
     at them no end is known, so bounds on times have no effect at their end."""
 
     offsets_at: OffsetsAt
@@ -107,7 +107,7 @@ _NOTHING: Final = Interval(0, 0)
 
 @dataclass(frozen=True)
 class Bounds:
-    """What rows of a question have in common. `partitions` and `keys` are None where all are possible."""
+    """The common bounds of a query's rows. `partitions` and `keys` are None where all are possible."""
 
     partitions: frozenset[int] | None = None
     offsets: Interval = EVERYTHING

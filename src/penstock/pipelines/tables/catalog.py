@@ -95,7 +95,7 @@ class Catalog:
             self._tables.forget(name)
 
     def ranges(self, topics: Collection[str]) -> list[OffsetRange]:
-        """What each partition of the topics holds now: from its first offset to the end of what may be read."""
+        """The present ranges of the topics' partitions: from the first offset to the end of the readable records."""
         with self._lock, self._explained(", ".join(sorted(topics))):
             found = self._cluster.find_partitions(TopicSubscription(topics=frozenset(topics)))
             if found.missing:
@@ -165,7 +165,7 @@ class Catalog:
         return TableError(f"there is no topic {topic} at {self.connection.bootstrap_servers}", hint)
 
     def _ranges(self, partitions: Collection[TopicPartition]) -> list[OffsetRange]:
-        """Of every one of the partitions."""
+        """The range of every one of the partitions."""
         first = self._of_all(partitions, lambda: self._cluster.earliest(partitions))
         end = self._of_all(partitions, lambda: self._cluster.latest(partitions))
         return [OffsetRange(each, min(first[each], end[each]), end[each]) for each in sorted(partitions)]

@@ -77,7 +77,7 @@ _KINDS = {"AVRO": "Avro", "PROTOBUF": "Protobuf", "JSON": "JSON"}
 
 
 def _identity(schema: RegisteredSchema) -> tuple[str, str]:
-    """What two versions of a schema have in common."""
+    """The common part of two versions of a schema."""
     if schema.schema_type != "AVRO":
         return schema.schema_type, ""
     try:

@@ -89,7 +89,7 @@ class TableScan:
         return self._decoded(self.merge(self.candidates(number)), on_skipped)
 
     def candidates(self, number: int) -> Iterator[pa.RecordBatch]:
-        """Of `$latest`: the last record of each key, of each partition that the task reads; columns of records."""
+        """Reads `$latest`: the last record of each key, of each partition that the task reads; columns of records."""
         partitions: dict[int, LastOfKeys] = {}
         needs_value = self._wants_value()
         for rows in self._records(number):
@@ -181,7 +181,7 @@ class TableScan:
 
 
 _COUNTED = {ColumnSource.PARTITION}
-# What is known of a record before it is decoded.
+# The columns that are known before a record is decoded.
 _CANDIDATE = [
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
@@ -209,7 +209,7 @@ def plan_tasks(ranges: Iterable[OffsetRange], cores: int, limit: int | None = No
 
 
 class _InTask:
-    """What Spark calls. Its name is what plans show."""
+    """Spark calls this. Plans show its name."""
 
     def __init__(
         self, scan: TableScan, read: Callable[..., Iterator[pa.RecordBatch]], skipped: Accumulator[int] | None

@@ -104,7 +104,7 @@ def open_stream_reader(given: Mapping[str, str], table: Table, schema: StructTyp
 
 @dataclass(frozen=True, slots=True)
 class DecodedRead:
-    """What both kinds of reader do: travels to the executors."""
+    """The common part of both kinds of reader: travels to the executors."""
 
     options: SourceOptions
     table: Table
@@ -155,7 +155,7 @@ def _plan_read(given: Mapping[str, str], place: OptionScope, table: Table, schem
 
 
 def _columns_of(table: Table, schema: StructType) -> tuple[str, ...]:
-    """Spark asks for all columns, or for those of a schema that the reader was given."""
+    """Spark wants all columns, or those of a schema that the reader was given."""
     there = {field.name: field.dataType for field in table.spark_schema().fields}
     for field in schema.fields:
         if field.name not in there:

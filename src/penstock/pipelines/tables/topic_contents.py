@@ -1,4 +1,4 @@
-"""What a topic that INSERT INTO writes to holds already: it decides what may be written beside it.
+"""The present contents of a topic that INSERT INTO writes to, which decide what may be written beside them.
 
 A topic that holds nothing may be given a schema. Where records are JSON without a schema, further ones are so, too. A
 schema for a topic with other records would make those unreadable, and JSON beside them would be so itself: the insert

@@ -28,7 +28,7 @@ MOST_DEPTH = 12
 
 @dataclass(slots=True)
 class _Kind:
-    """What was seen at one place."""
+    """The types that were seen at one place."""
 
     scalar: pa.DataType | None = None
     members: dict[str, _Kind] | None = None

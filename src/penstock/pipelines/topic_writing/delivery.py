@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _TOLD_FAILURES = 3
 # Beyond message.timeout.ms, after which librdkafka gives every record up itself.
 _GRACE_S = 10.0
-# A signal is heard between two calls only.
+# Python handles a signal only between two calls.
 _FLUSH_S = 1.0
 # How often a full queue is looked at: nothing wakes a sender when records leave it, as only failures are reported.
 _ROOM_S = 0.01

@@ -1,4 +1,4 @@
-"""What can go wrong while rows are written."""
+"""The errors of writing rows."""
 
 from __future__ import annotations
 

@@ -99,7 +99,9 @@ def lay_out_calls(
 
 
 def _fill_headers(arguments: NDArray[np.void], headers: HeaderColumn | None) -> object:
-    """What the pointers lead to beside the column itself: the names, each with the zero byte that C ends strings by."""
+    """The targets of the pointers beside the column itself: the names, each with the zero byte that C ends strings
+    by.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,4 +1,5 @@
-"""What the sink uses of librdkafka's public C API (rdkafka.h): types, constants, functions. 64-bit systems only.
+"""The part of librdkafka's public C API (rdkafka.h) that the sink uses: types, constants, functions. 64-bit systems
+only.
 
 The library is the one that confluent_kafka has brought and loaded: symbols are looked for in its extension module and
 in what that depends on.

@@ -69,7 +69,7 @@ class TaskOfBatch:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What stands in a task's group. Versions without claims take a claim for a marker without a number of tasks."""
+    """The text in a task's group. Versions without claims take a claim for a marker without a number of tasks."""
 
     next_batch: int
     tasks: int | None = None  # into which the batch before `next_batch` was cut
@@ -144,7 +144,7 @@ def check_task_count(markers: Iterable[Marker], sink_name: str, batch_id: int, t
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What the attempts of other drivers, or of this one before it failed, have left of a batch."""
+    """The traces that the attempts of other drivers, or of this one before it failed, have left of a batch."""
 
     batch_id: int
     claim: Marker | None  # the driver's
@@ -193,5 +193,7 @@ def all_groups_of_sink(groups: Collection[str], query_id: str, sink_name: str) -
 
 
 def newest(committed: Mapping[str, Marker]) -> Marker | None:
-    """Of the markers by topic: a task that writes to several topics puts it beside the first one it meets."""
+    """The newest of the markers by topic: a task that writes to several topics puts it beside the first one it
+    meets.
+    """
     return max(committed.values(), key=lambda marker: marker.next_batch, default=None)

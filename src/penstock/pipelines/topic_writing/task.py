@@ -1,4 +1,4 @@
-"""What one Spark task does with its rows, for the data source's writers and for a pipeline's sink."""
+"""Writes the rows of one Spark task, for the data source's writers and for a pipeline's sink."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def task_of_batch(options: SinkOptions) -> TaskOfBatch:
 
 
 def close_writers_here(options: SinkOptions) -> None:
-    """What `write_here` has kept for this query and sink."""
+    """Closes the clients that `write_here` has kept for this query and sink."""
     clients.close_kept(options, _whole_batch(options).transactional_id)
 
 

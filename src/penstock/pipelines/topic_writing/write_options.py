@@ -21,7 +21,7 @@ _MESSAGE_TIMEOUT_MS = 120_000
 _TRANSACTION_TIMEOUT_MS = 300_000
 # Under load batches are full before that; the end of a task does not wait for it.
 _LINGER_MS = 20
-# What waits in a worker's memory to be sent: enough to keep the brokers busy while the next rows come.
+# The bytes that wait in a worker's memory to be sent: enough to keep the brokers busy while the next rows come.
 _QUEUE_KBYTES, _QUEUE_MESSAGES = 64 * 1024, 300_000
 
 _PARTITIONERS = {
@@ -39,7 +39,7 @@ class SinkOptions:
     settings: Mapping[str, str]  # librdkafka's names
     topic: str | None = None
     guarantee: Literal["exactly-once", "at-least-once"] = "at-least-once"
-    # None: asked of Spark, which knows in a streaming write.
+    # None: taken from Spark, which knows it in a streaming write.
     query_id: str | None = None
     batch_id: int | None = None
     sink_name: str = DEFAULT_SINK_NAME

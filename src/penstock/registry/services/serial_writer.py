@@ -98,7 +98,7 @@ class RegistryWriter:
             return
         try:
             piece.add(proposal, proposal.decide(self._draft))
-        except Exception as error:  # noqa: BLE001 - it belongs to whoever proposed, and the others go on
+        except Exception as error:  # noqa: BLE001 - the caller of this proposal gets it, and the others go on
             proposal.done.set_exception(error)
 
     async def _write(self, piece: _Piece) -> None:
@@ -121,5 +121,5 @@ def _answer(proposal: _Proposal, decision: Decision[Any]) -> None:
         return
     try:
         proposal.done.set_result(decision.answer())
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever proposed
+    except Exception as error:  # noqa: BLE001 - the caller gets it
         proposal.done.set_exception(error)

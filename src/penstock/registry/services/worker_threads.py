@@ -44,7 +44,7 @@ class Workers:
                 # Another error: this error holds everything that its reader had made of the text, in a circle with
                 # `done`.
                 self._tell(loop, done, error=invalid_schema(str(error)))
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits for the work
+            except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
                 self._tell(loop, done, error=error)
             else:
                 self._tell(loop, done, result=result)

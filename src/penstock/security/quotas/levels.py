@@ -1,4 +1,4 @@
-"""Which quota holds for a client: the first that is found of eight levels, as in Kafka's `ClientQuotaManager`.
+"""The quota that holds for a client: the first that is found of eight levels, as in Kafka's `ClientQuotaManager`.
 
     users/<user>/clients/<client id>         counted for this user and client id
     users/<user>/clients/<default>           the same

@@ -52,7 +52,7 @@ class TopologyDraft:
         return self.name("source" if given is not None else "from-pattern", given)
 
     def name_by_topic(self, direction: str, topic: str, given: str | None = None) -> str:
-        """Of a source or a sink."""
+        """The name of a source or a sink."""
         check_topic(topic)
         if given is not None:
             return self.name("source" if direction == "from" else "sink", given)
@@ -83,14 +83,14 @@ class TopologyDraft:
         self.add(Store(f"{store}-store", (table,), store))
 
     def topology(self) -> Topology:
-        """What was written so far, checked as a whole."""
+        """The topology so far, checked as a whole."""
         topology = Topology(self.application, tuple(self._nodes.values()), self.dead_letters)
         _check_stores(topology)
         _check_topics(topology)
         return topology
 
     def current(self) -> Topology:
-        """What was written so far, as it is."""
+        """The topology so far, unchecked."""
         return Topology(self.application, tuple(self._nodes.values()), self.dead_letters)
 
 

@@ -18,7 +18,7 @@ from penstock.streams.topology.nodes import (
 from penstock.streams.topology.windows import JoinWindow
 
 Side = Literal["stream", "table", "global table"]
-# What may be said of `how`, by the two sides; those that are not here do not join.
+# The possible `how` of a join, by its two sides; pairs that are not here do not join.
 KINDS: dict[tuple[Side, Side], tuple[str, ...]] = {
     ("stream", "stream"): ("inner", "left", "outer"),
     ("stream", "table"): ("inner", "left"),

@@ -1,4 +1,4 @@
-"""What streams and tables have in common: a place in a draft, and the operators without state that both know."""
+"""The common part of streams and tables: a place in a draft, and the operators without state that both know."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rows:
     row_type: type | None = None
 
     def filter(self, condition: Expression, *, name: str | None = None) -> Self:
-        """Of a table: rows that are left out become deletions."""
+        """In a table, rows that are left out become deletions."""
         return self._filter("filter", condition, name, is_negated=False)
 
     def filter_not(self, condition: Expression, *, name: str | None = None) -> Self:

@@ -322,7 +322,7 @@ class GroupedTable:
 
 
 def side_of(other: Any) -> Side:
-    """What the other side of a join is, in the words of `joins`."""
+    """The kind of the other side of a join, in the words of `joins`."""
     if isinstance(other, GlobalTable):
         return "global table"
     if isinstance(other, Table):

@@ -1,4 +1,4 @@
-"""What lowering knows besides a node and its inputs' rows."""
+"""The context of lowering, besides a node and its inputs' rows."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Context:
     query: PlannedQuery | None = None
     # The records of a global table as a batch frame. None: tasks read its topic themselves.
     global_records: Read | None = None
-    # What was asked of a registry or found by lowering a query on no rows, once for the run: schemas of cuts, formats
-    # of sources, schemas of sinks. As many entries as the topology has nodes.
+    # Answers of a registry, and results of lowering a query on no rows, once for the run: schemas of cuts, formats of
+    # sources, schemas of sinks. As many entries as the topology has nodes.
     known: dict[tuple[str, ...], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, query: PlannedQuery) -> Context:

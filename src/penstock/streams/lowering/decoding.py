@@ -33,7 +33,7 @@ Part: TypeAlias = Literal["key", "value"]
 VALUE = "value"
 _BROKEN = "_broken"
 _PARSED, _COUNT = "parsed", "count"
-# What JSON's reader makes of a field that it cannot read is null; the text is in the column for broken records.
+# JSON's reader turns a field that it cannot read into null; the text is in the column for broken records.
 _JSON_OPTIONS = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
 
 
@@ -63,7 +63,7 @@ class Decoding:
         return self.whole(name).isNull()
 
     def columns(self, name: str) -> list[Column]:
-        """Of a value: one for each field, or one that is called `value`."""
+        """The columns of a value: one for each field, or one that is called `value`."""
         from pyspark.sql.types import StructType
 
         whole = self.whole(name)

@@ -55,7 +55,7 @@ def _key(node: Sink, rows: DataFrame, context: Context) -> Column:
 
 
 def key_kind(kind: DataType) -> FormatKind:
-    """Of a sink that does not say how its keys are written."""
+    """The format of keys for a sink without one of its own."""
     from pyspark.sql.types import BinaryType, StringType
 
     if isinstance(kind, StringType):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 # Each worker has a copy, and there is a worker for each core: more than that would be felt on machines of today.
 MOST_BYTES = 512 << 20
-# What Python needs for an entry besides the bytes of its key and value: two objects and a place in a dict.
+# Python's cost of an entry besides the bytes of its key and value: two objects and a place in a dict.
 _ENTRY_BYTES = 200
 # An application joins a handful of global tables.
 _MOST_COPIES = 8
@@ -52,7 +52,7 @@ class GlobalTopic:
 
 
 class TopicReading(Protocol):
-    """What a copy asks of a cluster."""
+    """The calls of a copy to a cluster."""
 
     def ranges(self) -> tuple[str, Collection[OffsetRange]]:
         """The topic's id, and what each partition holds now, up to the end of what is committed."""

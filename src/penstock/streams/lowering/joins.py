@@ -34,7 +34,7 @@ _HOW = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 
 
 def joined_names(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """What the right's columns are called behind the left's: those that the left has, too, get `_right` behind."""
+    """The names of the right's columns behind the left's: names that the left has, too, get `_right` behind."""
     taken = {name.lower() for name in left}
     wanted = [f"{name}_right" if name.lower() in taken else name for name in right]
     return free_names(wanted, (*OURS, *left))

@@ -33,7 +33,7 @@ def output_rows(context: Context, query: PlannedQuery, node: str, rows: DataFram
 
 
 def output_records(context: Context, query: PlannedQuery, output: Output, rows: DataFrame) -> DataFrame:
-    """What the topic of an output gets: key, value, timestamp and, where the rows have them, headers."""
+    """The rows for an output's topic: key, value, timestamp and, where the rows have them, headers."""
     made = output_rows(context, query, output.node, rows)
     if output.kind is not TopicKind.SINK:
         return to_records(made)
@@ -43,7 +43,7 @@ def output_records(context: Context, query: PlannedQuery, output: Output, rows: 
 
 
 def dead_letter_rows(context: Context, read: Read) -> DataFrame:
-    """Of all sources, the records that do not decode: key, value and headers with their place and the reason."""
+    """The records of all sources that do not decode: key, value and headers with their place and the reason."""
     topology = context.plan.topology
     sources = [node for node in topology.nodes if isinstance(node, Source) and not node.is_global]
     letters = [to_dead_letters(judged_rows(node, read(node.name), context), topology.application) for node in sources]

@@ -1,4 +1,4 @@
-"""What Spark refuses while a query is put together, said of the node that it belongs to."""
+"""Spark's refusals while a query is put together, as errors that name the node."""
 
 from __future__ import annotations
 

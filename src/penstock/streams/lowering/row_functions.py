@@ -143,7 +143,7 @@ def flat_caller(function: Callable[[Any], Any], row_type: type | None) -> Callab
 
 
 def plain(made: Any) -> Any:
-    """What Arrow takes: dicts for instances of dataclasses."""
+    """Values in Arrow's form: dicts for instances of dataclasses."""
     if dataclasses.is_dataclass(made) and not isinstance(made, type):
         return {each.name: plain(getattr(made, each.name)) for each in dataclasses.fields(made)}
     if isinstance(made, Mapping):

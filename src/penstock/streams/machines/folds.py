@@ -1,4 +1,4 @@
-"""A function of people's over the rows of a key: for ever, or per window that is aligned to 1970.
+"""An author's function over the rows of a key: for ever, or per window that is aligned to 1970.
 
 A window takes rows until the watermark has reached its end; then its state is dropped. With `is_final` its result comes
 out at that time, once; else it comes out with each batch that has changed it. Of each result `offset` is the number of

@@ -72,7 +72,7 @@ class LeftMachine:
 
 @dataclass(frozen=True, slots=True)
 class RightMachine:
-    """What comes out has the left key; `left` is null where the result is deleted."""
+    """The results have the left key; `left` is null where the result is deleted."""
 
     how: Literal["inner", "left"]
     columns: ClassVar[str] = "key string, micros bigint, offset bigint, left string, right string"

@@ -1,4 +1,4 @@
-"""What a machine is: the states that it keeps for a key, and what it makes of the rows that a batch has for that key.
+"""The interface of a machine: the states that it keeps for a key, and its rows for a batch's rows of that key.
 
 A machine sees a key's rows of a batch at once, in no particular order, and emits rows as tuples in the order of its
 `columns`. It reads the time from the clock that it is given. A machine is pickled and sent to Spark's workers; what it

@@ -132,7 +132,7 @@ def _values(value: Any, columns: Mapping[str, Any], names: StateNames) -> tuple[
 
 
 def _kept(value: Any) -> Any:
-    """As states take it: times say their zone."""
+    """In the form of states: times have their zone."""
     match value:
         case datetime() if value.tzinfo is None:
             return value.replace(tzinfo=UTC)

@@ -87,7 +87,7 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Timers:
-    """Of the key at hand."""
+    """The timers of the present key."""
 
     _clock: Clock
     _now_ms: int  # what `after` counts from: of events the row's time, else the clock's
@@ -226,7 +226,7 @@ class ProcessMachine:
 
     @contextmanager
     def _told(self, method: str, place: str) -> Iterator[None]:
-        """What goes wrong in the class, with the node and the row."""
+        """Errors of the class, with the node and the row."""
         try:
             yield
         except Exception as error:  # whatever the class does: its author needs to know where

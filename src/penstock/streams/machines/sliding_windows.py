@@ -93,7 +93,7 @@ class SlidingMachine:
         states.value("rows").put((watermark, bell.at_ms, [tuple(each) for each in needed]))
 
     def _starts(self, held: list[Held]) -> set[int]:
-        """Of all windows of these rows, which are sorted by time."""
+        """The starts of all windows of these rows, which are sorted by time."""
         times = [each.at_ms for each in held]
         starts = {max(0, at - self.size_ms) for at in times}
         for number, at in enumerate(times):

@@ -1,4 +1,4 @@
-"""What is made of the rows of a window: the rows themselves, for Spark's functions of arrays, or a fold of them."""
+"""Summarises the rows of a window: as the rows themselves, for Spark's functions of arrays, or as a fold of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Folding:
-    """A function of people's, (state or None, row) -> state. State and row are dicts; a dataclass may come back."""
+    """An author's function, (state or None, row) -> state. State and row are dicts; a dataclass may come back."""
 
     function: Callable[[Any, Any], Any]
     initial: dict[str, Any] | None

@@ -19,7 +19,7 @@ Converter = Callable[[Any], Any]
 
 
 class ValueReader:
-    """Of text of one type. `kind` is what DataType.jsonValue() gives."""
+    """Reads text of one type. `kind` is the result of DataType.jsonValue()."""
 
     def __init__(self, kind: Any) -> None:
         self._kind = kind

@@ -139,7 +139,7 @@ def _output_text(plan: Plan, output: Output) -> str:
     return f"{rows}: {'; '.join(notes)}" if notes else rows
 
 
-# What a node does, by its class.
+# The description of a node, by its class.
 
 
 def node_text(topology: Topology, node: Node) -> str:

@@ -25,7 +25,7 @@ def closure(topology: Topology, root: str, cuts: Collection[str]) -> tuple[Node,
 
 
 def path(topology: Topology, root: str, name: str) -> tuple[Node, ...]:
-    """What leads from the root, which is left out, to a node behind it, the nearest first."""
+    """The nodes from the root, which is left out, to a node behind it, the nearest first."""
     found: list[Node] = []
     while name != root:
         node = topology.node(name)
@@ -35,7 +35,7 @@ def path(topology: Topology, root: str, name: str) -> tuple[Node, ...]:
 
 
 def behind_root(plan: Plan, query: PlannedQuery) -> tuple[Node, ...]:
-    """What the query does to each batch of its root's rows, each node once."""
+    """The nodes that the query runs on each batch of its root's rows, each once."""
     found = {node.name: node for output in query.outputs for node in path(plan.topology, query.root, output.node)}
     return tuple(node for node in plan.topology.nodes if node.name in found)
 

@@ -75,7 +75,7 @@ def _by_registry(node: Source | Sink) -> bool:
 
 
 def _reason_of_merge(plan: Plan, node: Node) -> str:
-    """Of a node with several inputs, which Spark unites."""
+    """The reason against a node with several inputs, which Spark unites."""
     if len(node.inputs) < 2:
         return ""
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""What may follow what in one Spark query: a table, with the reasons for people.
+"""The nodes that may follow each other in one Spark query: a table, with the reasons for users.
 
 Spark 4.3 chains nodes with state only in some orders. Where it does not, or where the result would be wrong, a topic
 comes between: the first query writes it exactly once, the second one reads it committed.
@@ -31,7 +31,7 @@ from penstock.streams.topology.windows import WindowKind
 
 
 class NodeKind(StrEnum):
-    """What a node is to Spark."""
+    """The kind of a node for Spark."""
 
     STATELESS = "stateless"
     MERGE = "merge"  # several inputs, no state

@@ -50,7 +50,7 @@ def pipeline_for(app: Application) -> Pipeline:
 @contextmanager
 def sole_driver(app: Application) -> Iterator[Lease | None]:
     """For the time of a run: no other driver of the application runs. StreamsError names the one that does, before
-    Spark is started. None where brokers cannot be asked with these settings."""
+    Spark is started. None where these settings allow no request to the group."""
     from penstock.pipelines.runtime.runner import checkpoint_of
     from penstock.streams.runtime.driver_lease import take_lease
 

@@ -25,7 +25,7 @@ class Files(Protocol):
 
 
 class LocalFiles:
-    """Of a checkpoint on this machine, before Spark is there. Nothing is written."""
+    """The files of a checkpoint on this machine, before Spark is there. Nothing is written."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

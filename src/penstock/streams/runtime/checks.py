@@ -29,7 +29,7 @@ _NAMED = "tuple[str, Expression]"
 
 
 def check_application(app: Application, master: str | None = None, *, once: bool = False) -> None:
-    """Asks others, and changes nothing. PipelineError for what is certain to fail."""
+    """Reads from brokers and registries, and changes nothing. PipelineError for what is certain to fail."""
     plan, pipeline = app.plan(), pipeline_for(app)
     for node in plan.topology.nodes:
         _check_expressions(node)
@@ -63,7 +63,7 @@ def _check_checkpoint(files: LocalFiles, plan: Plan, app: Application) -> None:
 
 
 def _check_expressions(node: Node) -> None:
-    """Those that are SQL: columns of PySpark were made by Spark, and need no check."""
+    """The expressions that are SQL: columns of PySpark were made by Spark, and need no check."""
     for field in fields(node):
         given = getattr(node, field.name) if "Expression" in str(field.type) else None
         for text in _texts(given, is_named=_NAMED in str(field.type)):

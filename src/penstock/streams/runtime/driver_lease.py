@@ -212,8 +212,8 @@ class Lease:
         logger.warning("%s: the group %s has lost this driver, which joins again", self._application, self._group)
 
     async def failed(self, error: Exception) -> None:
-        """Only the word of the group ends a driver that runs: a login may fail while its issuer is away. The driver
-        asks for that word again and again: another one may have begun meanwhile."""
+        """Only the group's assignment ends a driver that runs: a login may fail while its issuer is away. The driver
+        joins again and again to get it: another one may have begun meanwhile."""
         if not self._has_begun:
             self._end(self._refusal(error))
             return
@@ -271,7 +271,7 @@ async def _assign(_protocol: str, members: Sequence[JoinedMember]) -> Mapping[st
 
 
 def take_lease(application: str, settings: Settings, checkpoint: str) -> Lease | None:
-    """StreamsError where another driver runs. None: with settings for librdkafka alone the group cannot be asked."""
+    """StreamsError where another driver runs. None: the group cannot be reached with settings for librdkafka alone."""
     security = _security_of(application, settings)
     if security is None:
         return None

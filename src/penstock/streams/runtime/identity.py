@@ -45,7 +45,7 @@ def check_identity(files: Files, plan: Plan, table_partitions: Mapping[str, int]
 
 
 def next_document(before: Mapping[str, Any], plan: Plan, table_partitions: Mapping[str, int]) -> dict[str, Any]:
-    """What is to be noted, from what was. Queries that went are kept: one that comes back finds its old state. Pure."""
+    """The new note, from the old one. Queries that went are kept: one that comes back finds its old state. Pure."""
     queries: dict[str, Any] = json.loads(json.dumps(document_of(plan)))
     were, gone = before.get(_QUERIES, {}), before.get(_GONE, {})
     back = {name: gone[name] for name in queries if name in gone}

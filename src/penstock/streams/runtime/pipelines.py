@@ -105,7 +105,7 @@ class DeadLetterSource:
 
 
 def source_topics(plan: Plan) -> tuple[TopicChoice, ...]:
-    """Of streams and tables; global tables are read by tasks, and have no query."""
+    """The topics of streams and tables; tasks read global tables, which have no query."""
     topics = [node.topic for node in plan.topology.nodes if isinstance(node, Source) and not node.is_global]
     return tuple(dict.fromkeys(topics))
 
@@ -116,7 +116,9 @@ def topics_read(plan: Plan, query: PlannedQuery) -> tuple[TopicChoice, ...]:
 
 
 def topics_by_query(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Of all queries that run, that of the dead letters too. The plan has no patterns: none runs in real time."""
+    """The topics of all running queries, that of the dead letters too. The plan has no patterns: none runs in real
+    time.
+    """
     read = {query.name: topics_read(plan, query) for query in plan.queries}
     if plan.topology.dead_letters is not None:
         read[DEAD_LETTERS] = source_topics(plan)
@@ -124,8 +126,8 @@ def topics_by_query(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def topic_of(plan: Plan, name: str, settings: Settings) -> Topic:
-    """What a query reads for a source or a cut. What transactions have not committed is not there, unless the
-    application's settings say otherwise of topics that are not its own."""
+    """The topic that a query reads for a source or a cut. Uncommitted records are left out, unless the application's
+    settings want them from topics that are not its own."""
     if name in plan.cuts:
         return Topic(plan.cuts[name].topic, options={_ISOLATION: "read_committed"})
     node = _source(plan, name)

@@ -42,7 +42,7 @@ def purgeable(files: Files, plan: Plan) -> Offsets:
 
 
 def _least(begins: Iterable[Offsets]) -> Offsets:
-    """Of the partitions that all have, the smallest offset."""
+    """The smallest offset of each partition that all of them have."""
     first, *others = begins
     common = {place for place in first if all(place in other for other in others)}
     return {place: min(each[place] for each in (first, *others)) for place in common}

@@ -49,7 +49,7 @@ def for_reading(settings: Settings) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Of a session: where tasks run, and into how many a shuffle is cut."""
+    """The task slots of a session: its master, and the number of partitions of a shuffle."""
 
     master: str
     shuffle_partitions: int

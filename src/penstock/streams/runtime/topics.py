@@ -50,7 +50,7 @@ class PlannedTopic:
 
 
 def plan_topics(plan: Plan, partitions: Mapping[str, int]) -> tuple[PlannedTopic, ...]:
-    """Those that the application writes; `partitions` are those of its sources, by topic. Pure."""
+    """The topics that the application writes; `partitions` are those of its sources, by topic. Pure."""
     most = _most(partitions)
     cuts = {cut.topic: cut.partitions for cut in plan.cuts.values()}
     found: dict[str, PlannedTopic] = {}
@@ -84,7 +84,7 @@ def read_now(sources: Iterable[TopicChoice], there: Mapping[str, int]) -> dict[s
 
 
 def internal_topics(plan: Plan) -> tuple[str, ...]:
-    """What `reset` deletes: changelogs and repartition topics. Pure."""
+    """The topics that `reset` deletes: changelogs and repartition topics. Pure."""
     return tuple(topic.name for topic in plan_topics(plan, {}) if topic.kind is not TopicKind.SINK)
 
 

@@ -1,4 +1,4 @@
-"""What an application needs before its queries start, and now and then while they run."""
+"""The upkeep of an application: before its queries start, and now and then while they run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from penstock.streams.stores.followed_store import Followed
 from penstock.streams.stores.store_reader import Found, Moment, Page
 
 encode_json = msgspec.json.Encoder().encode
-# More rows are written beside the loop: these take 1 ms, and 10,000 would hold up everybody for 50.
+# More rows are written beside the loop: these take 1 ms, and 10,000 would hold up all other requests for 50.
 _FEW_ROWS: Final = 200
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -30,7 +30,7 @@ def _write_error(status: int, text: str) -> bytes:
     return encode_json({"error_code": status, "message": text})
 
 
-# Of what the listener answers by itself: no such page, no login, too large a body.
+# The errors of the listener itself: no such page, no login, too large a body.
 ERRORS = ErrorForm(JSON, _write_error)
 
 

@@ -5,7 +5,6 @@
   - One request waits at each leader for all of its partitions. Only committed records are read (read_committed).
   - A partition whose offsets do not reach back to ours, or not as far, is read anew: its rows are deleted first. So is
     a store that was not followed for so long that deletions may be compacted away (delete.retention.ms).
-  that was not followed for so long that deletions may be compacted away (delete.retention.ms).
 - One request at a time, of bounded size, is in memory per leader; its records are applied before the next is sent.
 """
 
@@ -302,7 +301,7 @@ class ChangelogFollower:
                 for change, offset in changes
                 if store.position.get(change.partition) == offset and change.partition not in store.applying
             ]
-            # Asked without waiting in between: nothing is sent to the thread of a store that was replaced before.
+            # Checked without a wait in between: nothing is sent to the thread of a store that was replaced before.
             if not fresh or self.stores.get(store.name) is not store:
                 continue
             partitions = {change.partition for change in fresh}

@@ -1,4 +1,4 @@
-"""Asks for the rows of stores, in Python: over HTTP, or from the changelog itself.
+"""Reads the rows of stores, in Python: over HTTP, or from the changelog itself.
 
 client = StoreClient("http://localhost:8084")                     # several servers: separated by commas
 client.get("per-country", "DE")                                   # Row(key="DE", value={"count": 3}, ...) or None
@@ -128,7 +128,7 @@ def open_store(
     bootstrap_servers: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> OneStore:
-    """By `url`: asks a server (`penstock streams serve`). By `bootstrap_servers`: reads the changelog itself, which
+    """By `url`: from a server (`penstock streams serve`). By `bootstrap_servers`: from the changelog itself, which
     takes as long as it is large; `settings` are of the client, by Kafka's names or librdkafka's."""
     if url:
         return OneStore(StoreClient(url, settings), store)

@@ -104,7 +104,7 @@ def parse_key(data: bytes) -> StoredKey:
 
 
 def key_of(value: Any) -> StoredKey:
-    """Of a value of JSON's types. Raises NotJsonError."""
+    """The key for a value of JSON's types. Raises NotJsonError."""
     start = end = UNWINDOWED
     if isinstance(value, dict) and value.keys() == _WINDOWED:
         given = value["start"], value["end"]
@@ -118,7 +118,9 @@ def key_of(value: Any) -> StoredKey:
 
 
 def candidates(text: str) -> Iterator[StoredKey]:
-    """What a text of a URL may mean, in the order in which it is tried: the string, then the JSON as it stands."""
+    """The possible keys of a URL's text, in the order in which they are tried: the string, then the JSON as it
+    stands.
+    """
     yield key_of(text)
     try:
         read = parse_key(text.encode())

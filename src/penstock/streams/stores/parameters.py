@@ -1,4 +1,4 @@
-"""What a request may say: limits, places, times, keys. Everything is text of a stranger until it was here."""
+"""Reads the parameters of a request: limits, places, times, keys. They are a stranger's text before these checks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def read_times(query: QueryParams) -> TimeRange:
 
 
 def _read_time(name: str, text: str) -> int:
-    """Milliseconds since 1970, or ISO 8601, in UTC where it does not say."""
+    """Milliseconds since 1970, or ISO 8601, in UTC where the text names no zone."""
     if text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     try:

@@ -33,7 +33,7 @@ def parse_position(text: str | None) -> Position:
 
 
 def position_of(given: Any) -> Position:
-    """Of a body. Raises StoreError."""
+    """The position in a body. Raises StoreError."""
     if given is None:
         return {}
     if isinstance(given, Mapping) and len(given) <= _MOST_PARTITIONS:

@@ -19,11 +19,11 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class ReplicaError(Exception):
-    """The copy cannot go on, and waiting would not help. The text is for people."""
+    """The copy cannot go on, and waiting would not help. The text is for the operator."""
 
 
 class Subject(NamedTuple):
-    """What is copied: an application of a cluster, all of its stores or `only` these."""
+    """The subject of a copy: an application of a cluster, all of its stores or `only` these."""
 
     application: str
     cluster: str

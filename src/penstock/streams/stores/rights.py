@@ -27,7 +27,7 @@ _MOST_KEPT: Final = 10_000
 
 
 class StoreRights:
-    """Without `clients` everybody may read everything."""
+    """Without `clients` every caller may read everything."""
 
     def __init__(self, clients: CallerClients[Brokers] | None, auditor: Auditor) -> None:
         self._clients = clients
@@ -57,7 +57,7 @@ class StoreRights:
         raise StoreError(403, f"not allowed to read the topic {topic}", "Ask for the right Read on this topic.")
 
     async def readable(self, request: Request, topics: Sequence[str]) -> set[str]:
-        """Those that the caller may read. Raises OSError, ApiError and what `CallerClients.of` raises."""
+        """The topics that the caller may read. Raises OSError, ApiError and what `CallerClients.of` raises."""
         if self._clients is None:
             return set(topics)
         caller = request.state.caller

@@ -1,4 +1,4 @@
-"""What can be asked over HTTP: one table of operations, from which routes and the OpenAPI document are made."""
+"""The operations over HTTP: one table, from which routes and the OpenAPI document are made."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class StorageLockedError(Exception):
 
 
 class Saved(NamedTuple):
-    """What the file has of a store."""
+    """The state of a store in the file."""
 
     id: int
     name: str
@@ -69,7 +69,7 @@ class Saved(NamedTuple):
 
 
 class ChangelogBatch(NamedTuple):
-    """What was read of one partition."""
+    """The records read of one partition."""
 
     partition: int
     records: Sequence[FetchedRecord]

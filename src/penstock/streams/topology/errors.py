@@ -1,4 +1,4 @@
-"""What can be wrong with an application of streams, in words for its author."""
+"""The errors of an application of streams, in words for its author."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _graces(topology: Topology, node: Node) -> Iterator[int]:
 
 
 def check_grace(topology: Topology, node: Node) -> None:
-    """Of a node that is to be added: a window without any grace would drop late rows, or wait for ever, unsaid."""
+    """Checks a node that is to be added: a window without any grace would drop late rows, or wait for ever, unsaid."""
     if not needs_grace(node) or grace_ms(topology, node) is not None:
         return
     hint = 'Give the stream a grace: app.stream(..., grace="10 seconds").'

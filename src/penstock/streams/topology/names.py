@@ -1,7 +1,7 @@
 """Names of applications, nodes and stores, and the topics that are named after them.
 
-Names are identity: a query's checkpoint, a table's changelog and what people ask for are found by them. They are made
-of what Kafka allows in a topic's name, since they become parts of one.
+Names are identity: a query's checkpoint, a table's changelog and a store are found by them. They have only characters
+that Kafka allows in a topic's name, since they become parts of one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from penstock.streams.topology.errors import StreamsError
 _ALLOWED = re.compile(r"[a-zA-Z0-9._-]+")
 _LONGEST_TOPIC = 249  # Kafka's limit
 CHANGELOG, REPARTITION = "-changelog", "-repartition"
-# What is left to an application and a node of a topic's name, with the hyphen between them.
+# The length of a topic's name that is left to an application and a node, with the hyphen between them.
 _LONGEST_TOGETHER = _LONGEST_TOPIC - len(REPARTITION) - 1
 _LONGEST_APPLICATION = 100  # leaves more than that to the names of nodes
 # Names of queries that are not a node's.

@@ -39,7 +39,7 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 
 
 class Shape(StrEnum):
-    """What rows with the same key mean to each other."""
+    """The meaning of several rows with one key."""
 
     STREAM = "stream"  # facts: each counts
     TABLE = "table"  # changes: the last one counts
@@ -61,7 +61,7 @@ class Source(Node):
     shape: Shape = Shape.STREAM
     is_global: bool = False
     time: str | None = None  # a column, or SQL, of type timestamp; None: the record's timestamp
-    grace_ms: int | None = None  # for windows and joins that do not say it themselves
+    grace_ms: int | None = None  # for windows and joins without their own
     start: str = "earliest"
     with_headers: bool = False
     fail_on_data_loss: bool = True  # where records are gone before they were read, or a topic is

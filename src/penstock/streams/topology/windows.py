@@ -72,8 +72,8 @@ def within(
     after: Duration | None = None,
     grace: Duration | None = None,
 ) -> JoinWindow:
-    """`before`: how much earlier than the left row the right one may be; `after`: how much later. What is not said is
-    the difference, or nothing where there is none."""
+    """`before`: how much earlier than the left row the right one may be; `after`: how much later. The default of each
+    is the difference, or nothing where there is none."""
     if difference is None and before is None and after is None:
         raise StreamsError("within() got no duration", 'within("10 minutes"), or before= and after=, bound a join.')
     both_ms = 0 if difference is None else duration_ms(difference, "the difference of a join")

@@ -1,4 +1,4 @@
-"""What runs the queries of a test: at once (`batch`), or step by step (`step_engine`)."""
+"""The interface that runs the queries of a test: at once (`batch`), or step by step (`step_engine`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Engine(Protocol):
 
 
 class KeyKinds:
-    """Of sinks that do not say how their keys are written, by topic."""
+    """The formats of keys, by topic, for sinks without one of their own."""
 
     def __init__(self) -> None:
         self._found: dict[str, FormatKind] = {}
@@ -53,6 +53,6 @@ class KeyKinds:
 
 
 def outputs_of(context: Context, query: PlannedQuery, rows: DataFrame) -> list[list[RawRecord]]:
-    """What the query writes to each of its outputs, in one job. `rows` are those of its root."""
+    """The records that the query writes to each of its outputs, in one job. `rows` are those of its root."""
     outputs = [output_records(context, query, output, rows) for output in query.outputs]
     return collected(united(outputs), len(outputs))

@@ -82,7 +82,7 @@ def united(outputs: Iterable[DataFrame]) -> DataFrame:
 
 
 def collected(rows: DataFrame, count: int) -> list[list[RawRecord]]:
-    """What `united` united, per output and in its order."""
+    """The records of a frame from `united`, per output and in its order."""
     outputs: list[list[RawRecord]] = [[] for _ in range(count)]
     for row in rows.toArrow().to_pylist():
         time, headers = _milliseconds(row["timestamp"]), _headers(row[_HEADERS])

@@ -102,7 +102,7 @@ def _subject(topic: str, is_key: bool, kind: Format) -> str:
 
 
 def schema_type(text: str) -> SchemaType:
-    """What a schema is, by its text."""
+    """The kind of a schema, by its text."""
     try:
         parsed = json.loads(text)
     except ValueError:

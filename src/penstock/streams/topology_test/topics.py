@@ -77,7 +77,7 @@ class Topics:
         raise _unknown("writes no topic and keeps no store", name, known)
 
     def named_writers(self, topic: str) -> list[Written]:
-        """Those that are known by name to write it: what a query reads, it reads of these."""
+        """The outputs that write it by name: a query that reads the topic gets its rows from these."""
         return self._writers.get(topic, [])
 
     def read_of(self, choice: TopicChoice, piped: Collection[str]) -> list[str]:
@@ -85,12 +85,12 @@ class Topics:
         return [topic for topic in dict.fromkeys([*piped, *self._writers]) if reads(choice, topic)]
 
     def writers(self, topic: str) -> list[Written]:
-        """Those that write it, or may."""
+        """The outputs that write it, or may."""
         own = self.named_writers(topic)
         return [*own, *(each for each in self._choosing if each not in own)]
 
     def formats(self, topic: str) -> tuple[Format | None, Format]:
-        """Of the key and of the value of what is written there. A key without a format goes by its type."""
+        """The formats of the topic's keys and values. A key without a format goes by its type."""
         for each in self.writers(topic):
             if each.output.kind is TopicKind.SINK:
                 sink = self._plan.topology.node(each.output.sink)

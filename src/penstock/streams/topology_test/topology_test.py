@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Application(Protocol):
-    """What a test needs of `Streams`."""
+    """The part of `Streams` that a test needs."""
 
     @property
     def settings(self) -> Settings: ...

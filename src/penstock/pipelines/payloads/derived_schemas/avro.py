@@ -42,7 +42,7 @@ def derive_avro(columns: StructType, name: str, namespace: str) -> str:
 
 
 class _Names:
-    """Of records: each is there once."""
+    """The names of records: each is there once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

@@ -1,4 +1,4 @@
-"""What no schema can be made of, said in the words of the query."""
+"""Refuses columns without a schema, in the words of the query."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_names(names: Iterable[str], around: str, format_name: str) -> None:
 
 
 def check_name(name: str, namespace: str, format_name: str) -> None:
-    """Of the record or message itself."""
+    """Checks the name of the record or message itself."""
     for part in (name, *(namespace.split(".") if namespace else ())):
         if not _NAME.match(part):
             raise PipelineError(f"{part!r} is no name that {format_name} takes for a schema")

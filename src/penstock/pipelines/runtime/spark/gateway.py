@@ -51,7 +51,7 @@ def start_gateway(settings: Mapping[str, str]) -> None:
 
 
 def visible_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those for Java's command line, which everybody on the machine sees."""
+    """The settings for Java's command line, which every user of the machine sees."""
     return {key: value for key, value in settings.items() if not is_secret_name(key)}
 
 

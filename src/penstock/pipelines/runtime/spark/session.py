@@ -131,7 +131,7 @@ def session_settings(pipeline: Pipeline, master: str | None) -> dict[str, str]:
 
 
 def local_environment() -> dict[str, str]:
-    """What Spark reads from the environment when its JVM starts on this machine; what is there already stays."""
+    """The environment of Spark's JVM on this machine; existing variables stay."""
     quiet = Path(__file__).with_name("log4j2.properties").as_uri()
     return {
         # Or Spark takes whatever python3 is found first, which need not be the one that has us.

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 # Stands for null; Hive and Spark write the empty string so as well, and read null back.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 
-# What Hive's own FileUtils escapes.
+# The characters that Hive's own FileUtils escapes.
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
 
 
@@ -36,5 +36,5 @@ def values_of(directory: str) -> Mapping[str, str | None]:
 
 
 def is_hidden(path: str) -> bool:
-    """What Spark and Hive pass over when they read a directory."""
+    """Whether Spark and Hive pass over the name when they read a directory."""
     return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))

@@ -1,4 +1,4 @@
-"""Spark's own writers put a batch into a staging directory, in as few files as its size asks for."""
+"""Spark's own writers put a batch into a staging directory, in as few files as its size needs."""
 
 from __future__ import annotations
 

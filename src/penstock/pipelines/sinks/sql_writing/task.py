@@ -1,4 +1,4 @@
-"""What one Spark task does with its rows: one transaction for them and their mark."""
+"""Writes the rows of one Spark task: one transaction for them and their mark."""
 
 from __future__ import annotations
 

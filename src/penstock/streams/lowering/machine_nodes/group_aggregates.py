@@ -160,8 +160,8 @@ def lower_sliding_aggregate(node: Aggregate, inputs: list[DataFrame], context: C
 
 
 def _of_members(made: DataFrame, sides: list[_Known]) -> DataFrame:
-    """With a column for each aggregate, from the texts in `members`. It is called as the argument, with `_made` behind:
-    people's names may be those of a machine's columns, such as `start`."""
+    """With a column for each aggregate, from the texts in `members`. It has the argument's name, with `_made` behind:
+    an author's names may be those of a machine's columns, such as `start`."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StructType
 

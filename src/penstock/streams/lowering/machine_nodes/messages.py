@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 GROUP = "_group"
 _UNREAD = "_unread"
-# People's functions give times with a zone or, in UTC, without.
+# Authors' functions give times with a zone or, in UTC, without.
 READ_OPTIONS = {**WRITE_OPTIONS, "timestampFormat": f"{TIME_FORMAT}[XXX]", "mode": "FAILFAST"}
 _READ_MADE = {**READ_OPTIONS, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNREAD}
 _SHOWN_CHARACTERS = 200  # of a row in an error
@@ -91,7 +91,7 @@ def value_schema(rows: DataFrame) -> StructType:
 
 
 def our_columns(key: Column, is_null: Column | None = None) -> list[Column]:
-    """Of what a machine gives with its columns `micros`, `partition` and `offset`."""
+    """Our columns, from a machine's columns `micros`, `partition` and `offset`."""
     from pyspark.sql import functions as F
 
     return [

@@ -1,4 +1,4 @@
-"""People's own classes with state."""
+"""Authors' own classes with state."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ ROWS_PER_BATCH = 10_000  # of Arrow, as Spark has it
 
 
 def apply_machine(messages: DataFrame, machine: Machine, context: Context) -> DataFrame:
-    """What the machine makes of the messages, in its columns."""
+    """The machine's rows from the messages, in its columns."""
     from pyspark.sql import functions as F
 
     from penstock.pipelines.steps.kinds import columns_of
@@ -74,7 +74,7 @@ class _BatchRun:
 
 
 class _Clock:
-    """Of a batch of a stream."""
+    """The clock of a batch of a stream."""
 
     __slots__ = ("_states", "is_last", "processing_ms", "watermark_ms")
 
@@ -90,7 +90,7 @@ class _Clock:
 
 
 class _Made:
-    """Stands in for a Row, of which Spark only asks for this."""
+    """Stands in for a Row: Spark uses nothing but this of it."""
 
     __slots__ = ("_values",)
 

@@ -83,7 +83,7 @@ class Wire:
             raise EOFError("Spark's state store has closed the connection")
         return found
 
-    # What can be asked.
+    # The requests.
 
     def name_key(self, key: str) -> None:
         m = self.messages
@@ -111,7 +111,7 @@ class Wire:
 
 
 class MachineStore:
-    """What a machine has declared, in the state store of a task."""
+    """The declared states of a machine, in the state store of a task."""
 
     def __init__(self, handle: Any, schemas: Mapping[str, tuple[StateKind, StructType, StructType | None, int | None]]):
         self.wire = Wire(getattr(handle, "_statefulProcessorApiClient", None))
