@@ -137,9 +137,24 @@ def explain(name: str, text: str, subject: str = "") -> CliError:
     return CliError(f"{prefix}{message}", explanation.hint, explanation.exit_code, name)
 
 
+_PREFIXES = (
+    "ConsumerGroupDescribe: ",
+    "Unable to produce message: ",
+    "Failed to get metadata: ",
+    "Broker: ",
+    "Local: ",
+)
+
+
 def _strip_prefixes(text: str) -> str:
     """The client library says in front of its text which of its layers speaks; the user does not care."""
-    for prefix in ("Unable to produce message: ", "Failed to get metadata: ", "Broker: ", "Local: "):
+    for prefix in (
+        "ConsumerGroupDescribe: ",
+        "Unable to produce message: ",
+        "Failed to get metadata: ",
+        "Broker: ",
+        "Local: ",
+    ):
         text = text.removeprefix(prefix)
     return text.strip()
 

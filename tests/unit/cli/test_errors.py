@@ -25,6 +25,7 @@ def test_error_stays_one_line_when_the_subject_has_several() -> None:
 
 def test_own_text_is_kept_without_prefix_when_nothing_better_is_known() -> None:
     assert explain("POLICY_VIOLATION", "Broker: Too many partitions").message == "Too many partitions"
+    assert explain("INVALID_GROUP_ID", "ConsumerGroupDescribe: ", "group ").message == "group : invalid group id"
     assert explain("INVALID_CONFIG", "Unknown topic config name: x").message == "Unknown topic config name: x"
 
 

@@ -59,6 +59,8 @@ def read_schema(file: Path, schema_type: str | None, references: Iterable[str] |
 
     chosen = schema_type.upper() if schema_type is not None else _SUFFIXES.get(file.suffix.lower())
     if chosen is None:
+        if str(file) != "-":
+            _read_text(file)  # one that is not there is the mistake
         raise UsageError(f"{file} does not say which type of schema it has", "Add --type AVRO, JSON or PROTOBUF.")
     if chosen not in _TYPES:
         raise UsageError(f"{schema_type} is no type of schemas", f"There are {', '.join(_TYPES)}.")
