@@ -55,10 +55,7 @@ async def alter_commits(
     """
     request = commit_request(group_id, offsets)
     answer: OffsetCommitResponse = await brokers.ask_coordinator(CoordinatorKind.GROUP, group_id, request, retry=True)
-    refused = refusals(
-        (TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions
-    )
-    return {place: _explain(group_id, error) for place, error in refused.items()}
+    return {place: _explain(group_id, error) for place, error in read_refused_commits(answer).items()}
 
 
 def commit_request(
@@ -102,6 +99,10 @@ async def delete_commits(brokers: Brokers, group_id: str, places: Iterable[Topic
         CoordinatorKind.GROUP, group_id, deletion_of_commits(group_id, places), retry=True
     )
     check(answer.error_code)
+    return read_refused_commits(answer)
+
+
+def read_refused_commits(answer: OffsetCommitResponse | OffsetDeleteResponse) -> PartitionRefusals:
     return refusals(
         (TopicPartition(topic.name, row.partition_index), row) for topic in answer.topics for row in topic.partitions
     )

@@ -98,22 +98,14 @@ def commit_plan(admin: AdminClient, group: str, plan: Iterable[PlannedOffset]) -
 
 def delete_offsets(cluster: ClusterClient, group: str, keys: list[TopicPartition]) -> dict[TopicPartition, CliError]:
     """OffsetDelete, which the client library does not offer. What could not be deleted, and why."""
-    from penstock.admin.changes.groups import deletion_of_commits
+    from penstock.admin.changes.groups import deletion_of_commits, read_refused_commits
     from penstock.cli.access.raw_client import check_error, find_group_coordinator, open_broker
-    from penstock.protocol.errors import ErrorCode
     from penstock.protocol.messages.offset_delete import OffsetDeleteResponse
 
     with open_broker(cluster, find_group_coordinator(cluster, group)) as broker:
         response = broker.request(deletion_of_commits(group, keys), OffsetDeleteResponse)
     check_error(response.error_code, f"group {group}")
-    return {
-        TopicPartition(topic.name, partition.partition_index): explain(
-            ErrorCode(partition.error_code).name, "", f"{topic.name}-{partition.partition_index}"
-        )
-        for topic in response.topics
-        for partition in topic.partitions
-        if partition.error_code
-    }
+    return {place: explain(error.code.name, "", str(place)) for place, error in read_refused_commits(response).items()}
 
 
 def read_group_if_any(admin: AdminClient, name: str) -> GroupView | None:

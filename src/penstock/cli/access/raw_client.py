@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.admin.state.brokers import BrokerState
 from penstock.cli.access.cluster_client import ClusterClient, parse_servers
 from penstock.cli.access.connect import CLIENT_ID, open_first, security_of
 from penstock.cli.errors import CliError, ExitCode, hint_for
@@ -81,17 +80,17 @@ def make_connect(cluster: ClusterClient) -> Callable[[Address, float], Versioned
 
 
 def find_group_coordinator(cluster: ClusterClient, group: str) -> Address:
-    coordinator = find_coordinator(cluster, _GROUP_KEY, group)
-    return coordinator.host, coordinator.port
+    return find_coordinator(cluster, _GROUP_KEY, group)[1]
 
 
-def find_coordinator(cluster: ClusterClient, key_type: int, key: str) -> BrokerState:
+def find_coordinator(cluster: ClusterClient, key_type: int, key: str) -> tuple[int, Address]:
+    """The number of the broker, and where it is."""
     request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
     with open_broker(cluster) as broker:
         response = broker.request(request, FindCoordinatorResponse)
     coordinator = response.coordinators[0] if response.coordinators else response
     check_error(coordinator.error_code, f"group {key}" if key_type == _GROUP_KEY else f"transactional id {key}")
-    return BrokerState(coordinator.node_id, coordinator.host, coordinator.port)
+    return coordinator.node_id, (coordinator.host, coordinator.port)
 
 
 def check_error(code: int, subject: str, message: str | None = None) -> None:

@@ -51,14 +51,14 @@ def list_transactions(cluster: ClusterClient, request: ListTransactionsRequest) 
 
 def describe_transaction(cluster: ClusterClient, transactional_id: str) -> tuple[str, TransactionState]:
     """With the address of its coordinator."""
-    node = find_coordinator(cluster, _TRANSACTION_KEY, transactional_id)
-    with open_broker(cluster, (node.host, node.port)) as broker:
+    node_id, (host, port) = find_coordinator(cluster, _TRANSACTION_KEY, transactional_id)
+    with open_broker(cluster, (host, port)) as broker:
         response = broker.request(
             DescribeTransactionsRequest(transactional_ids=[transactional_id]), DescribeTransactionsResponse
         )
     (described,) = response.transaction_states
     check_error(described.error_code, transactional_id)
-    return f"{node.host}:{node.port}", read_transaction(described, node.node_id)
+    return f"{host}:{port}", read_transaction(described, node_id)
 
 
 def find_leader(cluster: ClusterClient, topic_partition: TopicPartition) -> Address:
