@@ -98,7 +98,7 @@ class FuzzedDecoders:
         return None if surprise.error is None else FailedDecode(decoder.name, data, surprise.error)
 
     def _response_decoders(self) -> list[Decoder]:
-        """Decoders of answers, as clients use them; see `client.connection.exchange` for what it takes as a refusal."""
+        """Decoders of answers, as clients use them; see `client.connection.core` for what it takes as a refusal."""
         decoders = []
         for api in APIS.values():
             for version in range(api.min_version, api.max_version + 1):

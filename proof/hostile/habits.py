@@ -9,7 +9,7 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.message import Message
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -38,7 +38,7 @@ Habit = Callable[[HostileSocket, random.Random], Iterator[None]]
 
 
 def frame_of(message: Message, version: int) -> bytes:
-    return Exchange("hostile").encode_request(message, version)[1]
+    return ConnectionCore("hostile").encode_request(message, version)[1]
 
 
 def produce_frame(acks: int, records: bytes, topic: str = TOPIC) -> bytes:

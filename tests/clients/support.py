@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka.admin import AdminClient
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.batch import BatchHeader, read_header
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.metadata import MetadataRequest
@@ -54,7 +54,7 @@ def librdkafka_can_log_in(config: Mapping[str, Any]) -> bool:
 
 def is_cut_off(connection: BlockingConnection) -> bool:
     """Whether the broker ends the connection instead of an answer. The request is sent without another login before."""
-    _, frame = Exchange("tests").encode_request(MetadataRequest(topics=[]), 12)
+    _, frame = ConnectionCore("tests").encode_request(MetadataRequest(topics=[]), 12)
     try:
         connection.send_bytes(frame)
         connection.receive_frame(timeout_s=PATIENCE_S)

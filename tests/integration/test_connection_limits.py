@@ -7,7 +7,7 @@ import time
 import urllib.request
 
 from penstock.client.connection import BlockingConnection
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.testing.processes import find_free_port
@@ -15,7 +15,7 @@ from proof.hostile.clients import HostileSocket, request_frame
 from tests.integration.conftest import StartBroker
 
 API_VERSIONS = request_frame(18, 0)
-POLL_FOR_EVER = Exchange("test").encode_request(
+POLL_FOR_EVER = ConnectionCore("test").encode_request(
     FetchRequest(
         max_wait_ms=2**31 - 1,
         min_bytes=1,

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from penstock.client.connection import BlockingConnection
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.codec import encode
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
@@ -157,7 +157,7 @@ def fetch(topic: str = BULK, max_bytes: int = 50 * MEGABYTE, offset: int = 0, ma
 
 
 def frame_of(message: Message, version: int) -> bytes:
-    return Exchange("hostile").encode_request(message, version)[1]
+    return ConnectionCore("hostile").encode_request(message, version)[1]
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.core.loops import new_event_loop
 from penstock.embedded import AsyncBroker, Broker
 from penstock.log.formats import names
@@ -87,7 +87,7 @@ def produce(topic: str, size: int) -> ProduceRequest:
 
 
 def frame_of(message: Message, version: int) -> bytes:
-    return Exchange("test").encode_request(message, version)[1]
+    return ConnectionCore("test").encode_request(message, version)[1]
 
 
 @pytest.fixture

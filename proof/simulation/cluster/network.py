@@ -25,7 +25,7 @@ from penstock.broker.cluster_links import Wires
 from penstock.broker.peers.failure_detection import Probe
 from penstock.broker.session import Reply, Session
 from penstock.client.connection.core import ConnectionCore
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.core.listeners import Endpoint
 from penstock.protocol.message import Message
 from proof.simulation.machine import joined

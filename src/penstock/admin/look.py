@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from penstock.admin.state.parts import Failure, Partial, describe_silence
 from penstock.client.addresses import Address
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.routes.attempts import BrokersUnreachableError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.client.connection import BlockingConnection, ConnectionClosedError
-from penstock.client.connection.exchange import Exchange
+from penstock.client.connection.core import ConnectionCore
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
@@ -66,16 +66,16 @@ def test_client_is_served_when_it_has_logged_in(connection: BlockingConnection, 
 
 
 def test_client_is_served_when_its_tokens_come_bare(sasl_broker: SaslBroker) -> None:
-    exchange = Exchange("tests")
+    core = ConnectionCore("tests")
     with socket.create_connection(sasl_broker.sasl_address, timeout=10) as sock, sock.makefile("rb") as received:
         requests: tuple[tuple[Message, int], ...] = (
             (SaslHandshakeRequest(mechanism="PLAIN"), 0),
             (MetadataRequest(topics=[]), 12),
         )
         for message, version in requests:
-            sock.sendall(exchange.encode_request(message, version)[1])
+            sock.sendall(core.encode_request(message, version)[1])
             (size,) = struct.unpack(">i", received.read(4))
-            _, response = exchange.decode_response(received.read(size))
+            _, response = core.take_answer(received.read(size))
             if isinstance(response, SaslHandshakeResponse):
                 assert response.error_code == 0
                 sock.sendall(struct.pack(">i", len(PLAIN_TOKEN)) + PLAIN_TOKEN)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 from typing import Any, Self
 
-from penstock.client.connection.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, Exchange
+from penstock.client.connection.core import ConnectionCore
+from penstock.client.connection.frames import FRAME_LENGTH, MAX_FRAME_SIZE
 from penstock.protocol.message import Message
 
 TIMEOUT_S = 20.0
@@ -14,7 +15,7 @@ TIMEOUT_S = 20.0
 class AddressClient:
     def __init__(self, port: int, source: str) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S, source_address=(source, 0))
-        self._exchange = Exchange("address-client", MAX_FRAME_SIZE)
+        self._core = ConnectionCore("address-client", MAX_FRAME_SIZE)
 
     def __enter__(self) -> Self:
         return self
@@ -23,10 +24,10 @@ class AddressClient:
         self._socket.close()
 
     def ask(self, message: Message, version: int) -> Any:
-        correlation_id, frame = self._exchange.encode_request(message, version)
+        correlation_id, frame = self._core.encode_request(message, version)
         self._socket.sendall(frame)
         (size,) = FRAME_LENGTH.unpack(self._read(FRAME_LENGTH.size))
-        answered_id, response = self._exchange.decode_response(self._read(size))
+        answered_id, response = self._core.take_answer(self._read(size))
         assert answered_id == correlation_id
         return response
 

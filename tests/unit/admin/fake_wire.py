@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.client.addresses import Address
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.message import Message
 from penstock.protocol.messages.api_versions import ApiVersionsResponse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.admin import ErrorCode, Part
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.protocol.messages import list_partition_reassignments as moves
 from penstock.protocol.messages import metadata as described
 from tests.unit.admin.scripted import ScriptedBrokers

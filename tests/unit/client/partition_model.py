@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.protocol.batch import read_header
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.connection.blocking_connection import take_steps
 from penstock.client.connection.core import ConnectionCore
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.connection.login import LoginRefusedError
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.message import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.client.connection import LoginRefusedError
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.connection.versions import UnservedApiError
 from penstock.client.routes.failures import may_pass
 from penstock.client.routes.links import ClientClosedError, NobodyAnswersError, NotSentError

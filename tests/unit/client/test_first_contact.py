@@ -10,7 +10,8 @@ import socket
 import pytest
 
 from penstock.client.brokers import BrokersUnreachableError, LoginRefusedError
-from penstock.client.connection.exchange import ConnectionClosedError, Exchange
+from penstock.client.connection.core import ConnectionCore
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.routes.attempts import Attempts
 from penstock.client.routes.first_contact import hint_for, wait_for_contact
 from penstock.client.routes.links import NobodyAnswersError
@@ -70,7 +71,7 @@ def test_hint_says_what_to_do_when_brokers_cannot_be_reached(error: Exception, w
 @pytest.mark.parametrize(("prefix", "words"), [(b"HTTP", "speaks HTTP"), (b"\x15\x03\x03\x00", "asks for TLS")])
 def test_answer_names_what_the_port_speaks_when_it_is_not_kafkas_protocol(prefix: bytes, words: str) -> None:
     with pytest.raises(ConnectionClosedError, match=words):
-        Exchange("client").check_frame_size(prefix)
+        ConnectionCore("client").frame_size(prefix)
 
 
 def test_tries_end_before_the_time_is_over_when_no_broker_is_there_for_longer_than_the_patience() -> None:

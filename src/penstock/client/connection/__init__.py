@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from penstock.client.connection.asyncio_connection import Connection
     from penstock.client.connection.blocking_connection import BlockingConnection
     from penstock.client.connection.core import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
-    from penstock.client.connection.exchange import ConnectionClosedError
+    from penstock.client.connection.frames import ConnectionClosedError
     from penstock.client.connection.login import LoginRefusedError
 
 __all__ = [
@@ -27,7 +27,7 @@ _MODULES = {
     "BlockingConnection": "blocking_connection",
     "CONNECT_TIMEOUT_S": "core",
     "Connection": "asyncio_connection",
-    "ConnectionClosedError": "exchange",
+    "ConnectionClosedError": "frames",
     "LoginRefusedError": "login",
     "REQUEST_TIMEOUT_S": "core",
 }

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Self
 
 from penstock.client.connection.core import CLIENT_ID, CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S, ConnectionCore
-from penstock.client.connection.exchange import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError
+from penstock.client.connection.frames import FRAME_LENGTH, MAX_FRAME_SIZE, ConnectionClosedError
 from penstock.client.connection.steps import Result, SendStep, Steps
 from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.core.sockets.host_names import failing_as_unknown

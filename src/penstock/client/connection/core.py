@@ -6,7 +6,8 @@ simulation. A driver asks for each frame here, hands in each frame that comes, a
 Rules:
 - A connection ends once. Every later request is refused with the reason of that end.
 - A timeout or a broken answer ends the connection, because answers come in order: what follows a lost answer cannot be
-  trusted to come at all.
+  trusted to come at all. Every answer is matched by its correlation id even so: an answer that does not fit is a broken
+  broker, and reading on would hand one caller another caller's data.
 - A connection is lost where the other side ends it, or the network does. A connection that its owner closes, and one
   whose request timed out, is not lost.
 - A client logs in again, on the same connection, before its login ends.
@@ -15,11 +16,22 @@ Rules:
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Callable
+from typing import NamedTuple
 
-from penstock.client.connection.exchange import MAX_FRAME_SIZE, ConnectionClosedError, Exchange
+from penstock.client.connection.frames import (
+    FRAME_LENGTH,
+    MAX_FRAME_SIZE,
+    ConnectionClosedError,
+    describe_size,
+    is_unsupported_version,
+)
 from penstock.client.connection.login import LoginRefusedError, log_in
 from penstock.client.connection.steps import Steps
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.errors import ApiError, ErrorCode
+from penstock.protocol.framing import decode_response_header, encode_request_header
 from penstock.protocol.message import Message
 from penstock.security.sasl.exchange import Credentials
 
@@ -29,6 +41,13 @@ CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 30.0
 # What the kernel of this side says when the other one is not heard: a machine that is there resets or closes.
 _SILENCE = frozenset({errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH})
+_API_VERSIONS = 18
+_MAX_CORRELATION_ID = 2**31 - 1
+
+
+class ExpectedAnswer(NamedTuple):
+    response: type[Message]
+    version: int
 
 
 def _ignore() -> None:
@@ -54,7 +73,10 @@ class ConnectionCore:
         self.answers = 0  # that have come
         self.login_renewed_at: float | None = None  # None without a login, and for one that does not end
         self.has_login = credentials is not None
-        self._exchange = Exchange(client_id, max_frame_size)
+        self._client_id = client_id
+        self._max_frame_size = max_frame_size
+        self._next_correlation_id = 0
+        self._expected: dict[int, ExpectedAnswer] = {}
         self._credentials = credentials
         self._host = host
         self._failure: ConnectionClosedError | None = None
@@ -66,45 +88,73 @@ class ConnectionCore:
     @property
     def is_idle(self) -> bool:
         """Whether no answer is awaited."""
-        return self._failure is not None or not self._exchange.outstanding
+        return self._failure is not None or not self._expected
 
     # ------------------------------------------------------------------------------------ requests and answers
 
     def encode_request(self, message: Message, version: int, *, is_answered: bool = True) -> tuple[int, bytes]:
-        """(correlation id, whole frame). ConnectionClosedError after the end; ApiError INVALID_REQUEST for what cannot
-        be written."""
+        """(correlation id, whole frame). Without an answer (produce with acks=0) nothing is remembered.
+
+        ConnectionClosedError after the end. ApiError INVALID_REQUEST for what no broker could be asked: a name that is
+        too long, half a character.
+        """
         if self._failure is not None:
             self.check_open()
-        return self._exchange.encode_request(message, version, is_answered)
+        correlation_id = self._next_correlation_id
+        flexible = version >= message.FLEXIBLE_FROM
+        head = encode_request_header(message.API_KEY, version, correlation_id, self._client_id, flexible)
+        try:
+            payload = head + encode(message, version)
+        except (struct.error, UnicodeEncodeError) as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"the request cannot be written: {error}") from error
+        self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        if is_answered:
+            self._expected[correlation_id] = ExpectedAnswer(message.RESPONSE, version)
+        return correlation_id, FRAME_LENGTH.pack(len(payload)) + payload
 
     def check_open(self) -> None:
         if self._failure is not None:
             raise ConnectionClosedError(str(self._failure))
 
     def frame_size(self, prefix: bytes) -> int:
-        """The size that the four bytes before a frame announce. ConnectionClosedError for one that cannot be."""
-        try:
-            return self._exchange.check_frame_size(prefix)
-        except ConnectionClosedError as failure:
-            self.end(failure)
-            raise
+        """The size that the four bytes announce, before anything is allocated for it. ConnectionClosedError for one
+        that cannot be."""
+        size: int = FRAME_LENGTH.unpack(prefix)[0]
+        if not FRAME_LENGTH.size <= size <= self._max_frame_size:
+            raise self._broken(describe_size(prefix, self._max_frame_size))
+        return size
 
     def take_answer(self, frame: bytes) -> tuple[int, Message]:
         """(correlation id, response) of a frame without its length. ConnectionClosedError for a broken one, and after
         the end: a late answer finds no request any more."""
         if self._failure is not None:
             self.check_open()
+        correlation_id, _ = decode_response_header(frame, flexible=False)
+        expected = self._expected.pop(correlation_id, None)
+        if expected is None:
+            raise self._broken(f"an answer to request {correlation_id}, which nobody sent")
+        response, version = expected
+        # The header of an ApiVersions answer is never flexible: the client does not know the broker's versions yet.
+        flexible = version >= response.FLEXIBLE_FROM and response.API_KEY != _API_VERSIONS
         try:
-            answer = self._exchange.decode_response(frame)
-        except ConnectionClosedError as failure:
-            self.end(failure)
-            raise
+            _, position = decode_response_header(frame, flexible)
+            if response.API_KEY == _API_VERSIONS and is_unsupported_version(frame, position):
+                version = 0
+            answer = decode(response, frame, version, position)
+        except (ApiError, ValueError, IndexError) as error:
+            raise self._broken(f"the answer cannot be decoded: {error}") from error
         self.answers += 1
-        return answer
+        return correlation_id, answer
+
+    def _broken(self, reason: str) -> ConnectionClosedError:
+        failure = ConnectionClosedError(reason)
+        self.end(failure)
+        return failure
 
     def name_of(self, correlation_id: int) -> str:
         """The name of a request that waits for its answer, for a message."""
-        return self._exchange.name_of(correlation_id)
+        expected = self._expected.get(correlation_id)
+        return "a request" if expected is None else expected.response.__name__.replace("Response", "Request")
 
     # ------------------------------------------------------------------------------------ logins
 

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.client.addresses import Address
 from penstock.client.connection.asyncio_connection import Connection, take_steps
 from penstock.client.connection.certificate import end_of_certificate
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.connection.versions import Versions, ask_versions
 from penstock.client.routes.socket_options import set_options
 from penstock.client.security import ClientSecurity, SecuritySource

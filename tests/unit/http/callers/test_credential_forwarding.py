@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.client.connection.exchange import ConnectionClosedError
+from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.connection.login import LoginRefusedError, UnservedMechanismError
 from penstock.http.authentication import Caller, Credentials, LoginUnavailableError
 from penstock.http.callers.broker_logins import BrokerLogins
