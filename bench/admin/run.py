@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,12 +59,17 @@ class AdminRun:
             figures = self._measured("picture", broker, lambda: counts.append(count_ours(admin.read())))
             self._check(counts[0])
             requests = record(admin)
-            seconds: dict[str, list[float]] = {"picture-again": [], "picture-bare": []}
+            again, bare = Repeated(broker, admin.read), Repeated(broker, lambda: send_bare(admin, requests))
             for _ in range(REPETITIONS):
-                seconds["picture-again"].append(seconds_of(admin.read))
-                seconds["picture-bare"].append(seconds_of(lambda: send_bare(admin, requests)))
-        medians = {key: median(values) for key, values in seconds.items()}
-        return {**figures, **medians, "picture-times": medians["picture-again"] / medians["picture-bare"]}
+                again.run()
+                bare.run()
+        return {
+            **figures,
+            **again.figures("picture-again"),
+            **bare.figures("picture-bare"),
+            "picture-times": median(again.seconds) / median(bare.seconds),
+            "picture-cpu-times": median(again.cpu_seconds) / median(bare.cpu_seconds),
+        }
 
     def _measure_confluent(self, broker: ServerProcess) -> Figures:
         counts: list[Counts] = []
@@ -97,6 +103,25 @@ class AdminRun:
         wanted = self.partitions
         if min(counts.partitions, counts.first_offsets, counts.last_offsets) != wanted or not counts.members:
             raise BenchError(f"the picture is not that of {wanted} partitions: {counts}")
+
+
+class Repeated:
+    """The times that some work takes, and the CPU of this process and the broker for it."""
+
+    def __init__(self, broker: ServerProcess, work: Callable[[], object]) -> None:
+        self._broker = broker
+        self._work = work
+        self.seconds: list[float] = []
+        self.cpu_seconds: list[float] = []
+
+    def run(self) -> None:
+        meter, before = CpuMeter(), time.process_time()
+        with meter.running(self._broker):
+            self.seconds.append(seconds_of(self._work))
+        self.cpu_seconds.append(meter.seconds + time.process_time() - before)
+
+    def figures(self, key: str) -> Figures:
+        return {key: median(self.seconds), f"{key}.cpu": median(self.cpu_seconds)}
 
 
 def count_requests(metrics: str) -> float:
