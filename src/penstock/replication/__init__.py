@@ -1,1 +1,1 @@
-"""The rules of replication: follower progress, high watermark, in-sync set, truncation. Pure."""
+"""The rules of replication, and the state machine of a leader. Pure: no clock, no loop, no I/O."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.partitions.leader_state import LeaderContext
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.broker.runtimes.coordinator_runtime import CoordinatorRuntime

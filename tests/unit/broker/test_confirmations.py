@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.partitions.durability_wait import Question, ask_followers
+from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
 from tests.unit.broker.in_sync_rig import ALL, Following, close, driven
@@ -156,7 +157,7 @@ def test_fetches_do_not_wait_for_news_when_their_leader_asks(tmp_path: Path) -> 
             leader.session_is_sure = False
             leading = leader.partition().leading
             assert leading is not None
-            await until(lambda: all(watch.waiters for watch in leading.watches))
+            await until(lambda: all(isinstance(watch, FollowerWatch) and watch.waiters for watch in leading.watches))
             fetch_count = cluster.fetch_count
             questions = [question for _ in range(20) for question in ask(leader)]
             assert all(await asyncio.gather(*(question.is_confirmed() for question in questions)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from penstock.broker.partitions.leader_state import Leading
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
 from penstock.protocol.messages.delete_records import (
@@ -63,7 +62,7 @@ def test_a_deletion_waits_for_a_live_replica_and_not_for_a_dead_one(tmp_path: Pa
             assert (answer.error_code, answer.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, 0)
             assert start_of(cluster, 1) == 2
             waiting = asyncio.ensure_future(delete(cluster.nodes[1], 2))
-            await until(lambda: bool(leading_of(cluster).deletions.waiters))
+            await until(lambda: has_waiting_deletion(cluster))
             assert not waiting.done()
             await cluster.stop(2)
             answer = await waiting
@@ -72,10 +71,9 @@ def test_a_deletion_waits_for_a_live_replica_and_not_for_a_dead_one(tmp_path: Pa
     asyncio.run(scenario())
 
 
-def leading_of(cluster: ReplicaCluster) -> Leading:
-    leading = cluster.nodes[1].partition().leading
-    assert leading is not None
-    return leading
+def has_waiting_deletion(cluster: ReplicaCluster) -> bool:
+    deletions = cluster.nodes[1].partition().deletions
+    return deletions is not None and bool(deletions.waiters)
 
 
 def test_a_deletion_is_answered_when_the_leader_changes_meanwhile(tmp_path: Path) -> None:
@@ -84,7 +82,7 @@ def test_a_deletion_is_answered_when_the_leader_changes_meanwhile(tmp_path: Path
             await fill(cluster)
             cluster.cuts.add(frozenset((1, 2)))
             waiting = asyncio.ensure_future(delete(cluster.nodes[1], 2))
-            await until(lambda: bool(leading_of(cluster).deletions.waiters))
+            await until(lambda: has_waiting_deletion(cluster))
             cluster.elect(3)
             answer = await waiting
             assert (answer.error_code, answer.low_watermark) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

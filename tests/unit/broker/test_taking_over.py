@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.partitions.leader_state import LeaderContext
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.taking_over import TAKING_OVER_MS
 from penstock.cluster.image import NO_LEADER, PartitionState

@@ -95,7 +95,7 @@ class TwoBrokers:
             if partition.state.isr == (node_id,):
                 partition.log.advance_high_watermark_to_end()
                 if partition.leading is not None:
-                    partition.leading.raise_high_watermark()
+                    partition.leading.raise_high_watermark(self.served[node_id].clock.monotonic_ms())
 
     def copy(self, name: str, source: int) -> None:
         """What a follower fetches: all that its leader has."""
@@ -117,8 +117,8 @@ class TwoBrokers:
             log.advance_high_watermark_to_end()
             return
         follower = TWO if source == ONE else ONE
-        progress = leading.followers[follower]
-        leading.note_fetch(follower, progress, log.log_end_offset, log.log_start_offset, NO_BROKER_EPOCH)
+        progress, now_ms = leading.followers[follower], self.served[source].clock.monotonic_ms()
+        leading.note_fetch(follower, progress, log.log_end_offset, log.log_start_offset, NO_BROKER_EPOCH, now_ms)
 
     def partition(self, name: str, node_id: int) -> Partition:
         partition = self.served[node_id].broker.partitions.find(name, 0)

@@ -40,7 +40,10 @@ def forget_answers() -> None:
 
 def add(waits: Acknowledgements, end_offset: int, *, ends_with_epoch: bool = False) -> Waiting:
     wait = Waiting()
-    waits.add(end_offset, wait, wait, ends_with_epoch=ends_with_epoch)
+    if ends_with_epoch:
+        waits.add(end_offset, wait, wait, ends_with_epoch=True)
+    else:
+        waits.add(end_offset, wait, wait)
     return wait
 
 

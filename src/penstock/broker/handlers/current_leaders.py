@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from penstock.broker.partitions.leader_state import LeaderContext
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.cluster.image import PartitionState
 from penstock.protocol.errors import ErrorCode
 

@@ -277,8 +277,8 @@ async def delete_records(
         if left_ms <= 0:
             broker.metrics.purgatory.count_expired("DeleteRecords")
             break
-        leadings = [each.partition.leading for each in pending]
-        await Waiter(1).wait([leading.deletions for leading in leadings if leading is not None], left_ms)
+        deletions = [each.partition.deletions for each in pending]
+        await Waiter(1).wait([each for each in deletions if each is not None], left_ms)
     return response
 
 

@@ -23,6 +23,7 @@ from collections.abc import Iterable
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
 from penstock.broker.partitions.purgatory import Waiter
+from penstock.replication.leader_state import Watch
 
 
 class Confirmations:
@@ -32,7 +33,7 @@ class Confirmations:
         self._asked = 0
         self.waiters: dict[Waiter, None] = {}  # the waiters behind the questions
 
-    def ask(self, watches: Iterable[FollowerWatch]) -> int:
+    def ask(self, watches: Iterable[Watch]) -> int:
         """The number of a new question to the followers of these sessions."""
         self._asked += 1
         for watch in watches:

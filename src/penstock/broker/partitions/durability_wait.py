@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from penstock.broker.partitions.confirmations import Confirmations
 from penstock.broker.partitions.flusher import Flusher
-from penstock.broker.partitions.leader_state import LeaderContext, Leading
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.purgatory import Waiter
 from penstock.protocol.errors import ErrorCode
+from penstock.replication.leader_state import Leading
 from penstock.replication.lease import LEASE_MS
 
 

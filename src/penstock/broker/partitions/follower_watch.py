@@ -20,6 +20,7 @@ from typing import Protocol
 from penstock.broker.partitions.purgatory import Waiter
 from penstock.broker.partitions.throttling import Throttle
 from penstock.core.types import TopicId
+from penstock.replication.leader_state import Watch
 from penstock.replication.progress import FollowerProgress
 
 # The time for which a follower may not know the high watermark. An immediate report cost each follower a second fetch
@@ -37,7 +38,7 @@ class Leader(Protocol):
     """The leader's state of one partition."""
 
     followers: dict[int, FollowerProgress]
-    watches: dict[FollowerWatch, None]
+    watches: dict[Watch, None]
 
 
 class FollowerWatch:

@@ -14,8 +14,8 @@ import asyncio
 from pathlib import Path
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
-from penstock.broker.partitions.leader_state import LeaderContext, Leading
-from penstock.broker.partitions.purgatory import Waiter
+from penstock.broker.partitions.leader_context import LeaderContext
+from penstock.broker.partitions.purgatory import Waiter, Waiters
 from penstock.broker.partitions.suspension import Suspension
 from penstock.broker.partitions.taking_over import TAKING_OVER_MS, check_first_batch, may_follow_another
 from penstock.cluster.image import PartitionState
@@ -27,6 +27,7 @@ from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
 from penstock.replication.in_sync import ALL_REPLICAS, is_below_minimum
+from penstock.replication.leader_state import Effects, Leading
 
 _MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait for bytes
 
@@ -34,6 +35,7 @@ _MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait 
 class Partition:
     __slots__ = (
         "_context",
+        "deletions",
         "is_internal",
         "is_leader",
         "leading",
@@ -59,6 +61,7 @@ class Partition:
         self.metrics = metrics
         self.is_leader = False
         self.leading: Leading | None = None  # set on a leader with followers
+        self.deletions: Waiters | None = None  # deletions that wait for followers; set where there were some
         self.suspension: Suspension | None = None  # set on a leader without a lease
         self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order of their arrival
         self._context = context
@@ -99,10 +102,13 @@ class Partition:
                 self.wake_all()
         else:
             self.is_leader = True
+            now_ms = self._context.clock.monotonic_ms()
             if self.leading is None:
-                self.leading = Leading(self.log, state, self._context, self.wake_all, former)
+                self.deletions = self.deletions or Waiters()
+                effects = Effects(self.wake_all, self.deletions.wake)
+                self.leading = Leading(self.log, state, self._context, effects, now_ms, former)
             else:
-                self.leading.follow(state)
+                self.leading.follow(state, now_ms)
 
     def _stop_leading(self) -> None:
         was_leader, self.is_leader = self.is_leader, False
@@ -185,8 +191,8 @@ class Partition:
             log.advance_high_watermark_to_end()
             if self.waiters:
                 self.notify(len(records))
-        else:
-            self.leading.appended(len(records))
+        elif self.leading.appended(len(records)):
+            self.leading.raise_high_watermark(self._context.clock.monotonic_ms())
         return result
 
     def append_end_marker(
@@ -209,8 +215,8 @@ class Partition:
         if self.leading is None:
             log.advance_high_watermark_to_end()
             self.wake_all()
-        else:
-            self.leading.appended(_MARKER_SIZE)
+        elif self.leading.appended(_MARKER_SIZE):
+            self.leading.raise_high_watermark(self._context.clock.monotonic_ms())
         return result
 
     # -------------------------------------------------------------------------------------------- replication

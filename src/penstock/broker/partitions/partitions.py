@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, islice
 
-from penstock.broker.partitions.leader_state import LeaderContext
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partition_logs import is_counted_on, open_log, retire
 from penstock.broker.partitions.strays import remove_strays
@@ -285,7 +285,7 @@ class Partitions:
                 if partition is not None and partition.log.settings is not settings:
                     partition.log.update_settings(settings)
                     if partition.leading is not None:  # min.insync.replicas may have changed
-                        partition.leading.raise_high_watermark()
+                        partition.leading.raise_high_watermark(self._clock.monotonic_ms())
                 yield
 
     def _update_topic(

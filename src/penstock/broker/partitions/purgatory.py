@@ -67,3 +67,16 @@ class Waiter:
 
         self._future.add_done_callback(leave)
         return self._future
+
+
+class Waiters:
+    """Requests that wait for one event."""
+
+    __slots__ = ("waiters",)
+
+    def __init__(self) -> None:
+        self.waiters: dict[Waiter, None] = {}
+
+    def wake(self) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.wake()

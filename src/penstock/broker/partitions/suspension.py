@@ -15,7 +15,7 @@ continues when every other member of the in-sync set is known to have followed a
 from __future__ import annotations
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
-from penstock.broker.partitions.leader_state import Leading
+from penstock.replication.leader_state import Leading
 from penstock.replication.progress import NEVER_MS
 
 

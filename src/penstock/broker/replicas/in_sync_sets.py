@@ -17,7 +17,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from penstock.broker.partitions.leader_state import Refusal
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.partitions import Partitions
 from penstock.core.logs import Limiter, RateLimitedLog
@@ -25,6 +24,7 @@ from penstock.core.time.backoff import Backoff, Chance
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ErrorCode
 from penstock.replication.changes import AlterPartitionResult, InSyncChange
+from penstock.replication.leader_state import Refusal
 from penstock.replication.progress import NO_BROKER_EPOCH
 
 logger = logging.getLogger("penstock.broker.replicas")
@@ -89,7 +89,7 @@ class InSyncSets:
     def look_for_lagging(self, partition: Partition) -> None:
         leading = partition.leading
         if leading is not None and leading.pending_isr is None and len(partition.state.isr) > 1:
-            lagging = leading.lagging()
+            lagging = leading.lagging(self._context.clock.monotonic_ms())
             if lagging:
                 self._propose(partition, [each for each in partition.state.isr if each not in lagging])
 
@@ -181,12 +181,12 @@ class InSyncSets:
         if result is not None and code is ErrorCode.NONE and result.state is not None:
             partition.adopt(result.state)
             if leading is not None and leading.pending_isr is not None:  # the answer has nothing new
-                leading.withdraw()
+                leading.withdraw(context.clock.monotonic_ms())
             self.look_for_candidates(partition)
         elif code in _GIVE_UP:
             if leading is not None:
                 leading.refusal = Refusal(change, context.brokers, context.clock.monotonic_ms() + _REFUSED_MS)
-                leading.withdraw()
+                leading.withdraw(context.clock.monotonic_ms())
         else:
             return code not in _WAIT_FOR_IMAGE
         return False

@@ -135,7 +135,8 @@ class Replicas:
         for topic_partition, partition in list(self._led.items()):
             leading = partition.leading
             if leading is not None and self._led.get(topic_partition) is partition:
-                leading.deletions.look_again()
+                if partition.deletions is not None:
+                    partition.deletions.wake()
                 isr = partition.state.isr
                 if any(node_id in leading.followers and node_id not in isr for node_id in changed):
                     self._look_at(partition)
@@ -220,7 +221,7 @@ class Replicas:
         join now.
         """
         if partition.leading is not None:
-            partition.leading.raise_high_watermark()
+            partition.leading.raise_high_watermark(self._follower.clock.monotonic_ms())
             self.in_sync_sets.look_for_candidates(partition)
 
     def look_at_leases(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ and the follower in the other: each broker looks for itself. The broker's own se
 
 from __future__ import annotations
 
-from penstock.broker.partitions.leader_state import LeaderContext
+from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.throttling import Throttle
 from penstock.cluster.image import ImageDelta, TopicImage
 from penstock.core.config.keys.throttles import FOLLOWER_REPLICAS, LEADER_REPLICAS

@@ -52,6 +52,7 @@ def read_for_follower(
     if leading is None:  # this broker's image has no followers for the partition; a newer image may have some
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if is_epoch_known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
     progress = leading.progress_of(follower, epoch, is_epoch_known)
+    now_ms = broker.partitions.context.clock.monotonic_ms()
     if read.watch is not None:
         read.watch.attach(target.key, leading)
     if target.fetch_offset < log.log_start_offset:
@@ -63,13 +64,15 @@ def read_for_follower(
         if (
             throttle is not None
             and throttle.concerns(partition.topic_partition)
-            and not leading.is_waited_for(follower, progress)
+            and not leading.is_waited_for(follower, progress, now_ms)
         ):
             _read_throttled(partition, target, data, read, throttle)
         else:
             _read(partition, target, data, read)
         if read.is_first:
-            leading.note_fetch(follower, progress, target.fetch_offset, target.log_start_offset, epoch)
+            start_offset = target.log_start_offset
+            if leading.note_fetch(follower, progress, target.fetch_offset, start_offset, epoch, now_ms):
+                broker.partitions.context.noticed(partition.topic_partition)
     data.high_watermark, data.last_stable_offset, data.log_start_offset = partition.offsets()
     if is_behind(target, data):
         read.is_behind, read.at_once = True, read.at_once or not read.is_first  # after a short wait of the fetch
