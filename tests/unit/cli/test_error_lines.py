@@ -31,7 +31,7 @@ LINES = (
     ("streams query app store -b 127.0.0.1:99999", NO_PORT),
     ("broker start --data {file}", NO_DIRECTORY),
     ("broker start --data {file}/deeper", NO_DIRECTORY),
-    ("cluster start --data {file}", NO_DIRECTORY),
+    ("cluster start --data {file} --port 64990", NO_DIRECTORY),  # a broker may run at 9092
     ("cluster restart --data {file}", NO_DIRECTORY),
     ("zookeeper start --data {file} --port 23997", NO_DIRECTORY),
     ("streams serve app --data {file}", NO_DIRECTORY),

@@ -20,12 +20,14 @@ WORD_COUNT = str(REPOSITORY / "examples" / "word_count.py")
 IP_FRAUD = "penstock.pipelines.jobs.ip_fraud"
 JAVA = ". Java 17 or newer is needed, too."
 
+# Nobody's: neither of the system's own choice nor of `find_free_port`. A broker may run at 9092.
+PORT = "64990"
 # What is tried of each command of the table, and what it says.
 SAID = {
     ("registry", "start"): "penstock registry start needs fastavro, which is not installed: "
     "pip install 'penstock[registry]'",
     ("rest", "start"): "penstock rest start needs fastavro, which is not installed: pip install 'penstock[rest]'",
-    ("cluster", "start"): f"penstock cluster start needs kazoo, which is not installed: "
+    ("cluster", "start", "--port", PORT): f"penstock cluster start needs kazoo, which is not installed: "
     f"pip install 'penstock[cluster]'{JAVA}",
     ("cluster", "adopt", "--data", "data", "--zookeeper", "127.0.0.1:1"): "penstock cluster adopt needs kazoo, which "
     "is not installed: pip install 'penstock[zookeeper]'",
