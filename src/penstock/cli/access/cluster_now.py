@@ -1,8 +1,8 @@
 """Asking a cluster where its replicas are, which of them move, and how large they are.
 
 Over our own connection: the client library neither lists moves nor describes directories. What only the controller
-answers goes to the controller; a broker of Apache Kafka in KRaft mode names any broker as such, and that one passes
-the request on.
+answers goes to the controller. A broker of Apache Kafka in KRaft mode passes the request on by itself, and names any
+broker as the controller, also one that hangs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from penstock.cli.access.cluster_client import REQUEST_TIMEOUT_SECONDS, ClusterC
 from penstock.cli.access.raw_client import check_error, open_broker
 from penstock.cli.errors import CliError, ExitCode
 from penstock.cli.plans.assignments import ClusterNow, ReplicaPlace
+from penstock.client.connection.versions import is_kraft
 from penstock.client.move_requests import Moving, Partition, read_moves
 from penstock.client.retries import Outlook, Retrying, RetryPolicy
 from penstock.client.sendings import UNSURE
@@ -93,14 +94,18 @@ def ask_controller(
 
     def ask() -> Response:
         with open_broker(cluster) as broker:
+            if is_kraft(broker.served):
+                return check(broker.request(request, response), "the cluster has no controller")
             metadata = broker.request(MetadataRequest(topics=[]), MetadataResponse)
         addresses = {node.node_id: (node.host, node.port) for node in metadata.brokers}
         if metadata.controller_id not in addresses:
             raise CliError("the cluster has no controller", exit_code=ExitCode.UNREACHABLE)
         with open_broker(cluster, addresses[metadata.controller_id], BROKER_PATIENCE_S) as broker:
-            answer = broker.request(request, response)
+            return check(broker.request(request, response), f"broker {metadata.controller_id} is not the controller")
+
+    def check(answer: Response, refusal: str) -> Response:
         if getattr(answer, "error_code", ErrorCode.NONE) in UNSURE:  # other errors are about what was asked
-            raise CliError(f"broker {metadata.controller_id} is not the controller", exit_code=ExitCode.UNREACHABLE)
+            raise CliError(refusal, exit_code=ExitCode.UNREACHABLE)
         return answer
 
     cluster.check_reachable()  # a wrong address is told at once

@@ -17,6 +17,8 @@ from penstock.protocol.messages.api_versions import ApiVersionsRequest, ApiVersi
 Newest = Mapping[type[Message], int]
 
 _SOFTWARE_VERSION = "1"
+# The feature of a cluster of Apache Kafka without ZooKeeper.
+_KRAFT_FEATURE = "metadata.version"
 NO_LIMITS: Newest = MappingProxyType({})
 
 
@@ -54,6 +56,12 @@ def choose_version(request: type[Message], served: ApiVersionsResponse, newest: 
         if api.api_key == request.API_KEY and version >= max(api.min_version, request.MIN_VERSION):
             return version
     raise UnservedApiError(request.__name__.removesuffix("Request"))
+
+
+def is_kraft(served: ApiVersionsResponse) -> bool:
+    """Whether the broker names any broker as the controller, also one that hangs, and passes requests for the
+    controller on by itself: Apache Kafka without ZooKeeper."""
+    return any(each.name == _KRAFT_FEATURE for each in served.finalized_features)
 
 
 def versions_request(software: str) -> ApiVersionsRequest:
