@@ -15,6 +15,8 @@ MAKEFLAGS += --no-print-directory
 
 # One folder of tests/interop, as in `make interop AREA=tools`; empty: all of them.
 AREA ?=
+# A pure package below src/penstock, for `make mutate`.
+PACKAGE ?= replication
 # Seconds of traffic in the demo; 0: until it is interrupted.
 DURATION ?= 60
 
@@ -68,6 +70,10 @@ test: java servers $(STAMP) ## the tests; Spark's need Java 17, none needs a net
 .PHONY: often
 often: $(STAMP) java servers ## tests again and again on busy cores; ARGS='--part clusters --rounds 50' or pytest's own
 	PYTHONPATH=. $(BIN)/python tools/often.py $(ARGS)
+
+.PHONY: mutate
+mutate: $(STAMP) ## what the unit tests of a pure package do not notice, one changed expression at a time; PACKAGE=replication
+	PYTHONPATH=. $(BIN)/python tools/mutate.py $(PACKAGE) $(ARGS)
 
 .PHONY: interop
 interop: $(STAMP) jdk kerberos ## Kafka's tools and Java clients, Spark's connector, HDFS and YARN (fetches jars); AREA=tools alone

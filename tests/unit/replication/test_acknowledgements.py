@@ -13,13 +13,25 @@ MOVED = ErrorCode.NOT_LEADER_OR_FOLLOWER
 answered: list[Waiting] = []  # in the order of the answers
 
 
+class Deadline:
+    def __init__(self) -> None:
+        self.is_running = True
+
+    def cancel(self) -> None:
+        self.is_running = False
+
+
 class Waiting:
     """A wait and its timer."""
 
     def __init__(self) -> None:
         self.code: ErrorCode | None = None
         self.is_cancelled = False
-        self.has_timer = True
+        self.deadline = Deadline()
+
+    @property
+    def has_timer(self) -> bool:
+        return self.deadline.is_running
 
     def done(self) -> bool:
         return self.is_cancelled or self.code is not None
@@ -28,9 +40,6 @@ class Waiting:
         assert not self.done()
         self.code = result
         answered.append(self)
-
-    def cancel(self) -> None:
-        self.has_timer = False
 
 
 @pytest.fixture(autouse=True)
@@ -41,9 +50,9 @@ def forget_answers() -> None:
 def add(waits: Acknowledgements, end_offset: int, *, ends_with_epoch: bool = False) -> Waiting:
     wait = Waiting()
     if ends_with_epoch:
-        waits.add(end_offset, wait, wait, ends_with_epoch=True)
+        waits.add(end_offset, wait, wait.deadline, ends_with_epoch=True)
     else:
-        waits.add(end_offset, wait, wait)
+        waits.add(end_offset, wait, wait.deadline)
     return wait
 
 
@@ -110,18 +119,27 @@ def test_a_wait_that_is_over_stays_until_half_of_all_are_over() -> None:
     assert writers[3].code is ErrorCode.NONE
 
 
-def test_the_count_of_waits_that_are_over_goes_down_when_the_watermark_passes_them() -> None:
+def test_the_count_of_waits_that_are_over_goes_down_when_the_watermark_passes_one() -> None:
     waits = Acknowledgements()
-    early, late = [add(waits, 1) for _ in range(2)], [add(waits, 9) for _ in range(4)]
+    early, late = [add(waits, offset) for offset in (1, 2)], [add(waits, 9) for _ in range(3)]
     for writer in early:
         waits.expire(writer)
     waits.release(1, ErrorCode.NONE)
     assert {writer.code for writer in early} == {ErrorCode.REQUEST_TIMED_OUT}
     waits.expire(late[0])
-    waits.expire(late[1])
     assert len(waits) == 4
-    waits.expire(late[2])
+    waits.expire(late[1])
     assert len(waits) == 1
+
+
+def test_the_count_of_waits_that_are_over_begins_again_when_they_have_been_dropped() -> None:
+    waits = Acknowledgements()
+    waits.expire(add(waits, 1))
+    assert len(waits) == 0
+    writers = [add(waits, 9) for _ in range(4)]
+    waits.expire(writers[0])
+    waits.expire(writers[1])
+    assert len(waits) == 4
 
 
 def test_nobody_is_answered_twice_when_a_client_has_gone() -> None:
@@ -132,3 +150,22 @@ def test_nobody_is_answered_twice_when_a_client_has_gone() -> None:
     waits.expire(also_gone)
     waits.refuse_all(MOVED)
     assert answered == [here]
+
+
+def test_a_client_that_has_gone_does_not_count_as_over_when_the_watermark_passes_its_wait() -> None:
+    waits = Acknowledgements()
+    gone, writers = add(waits, 1), [add(waits, 9) for _ in range(4)]
+    gone.is_cancelled = True
+    waits.release(1, ErrorCode.NONE)
+    waits.expire(writers[0])
+    waits.expire(writers[1])
+    assert len(waits) == 4
+
+
+def test_only_waits_that_are_over_are_dropped_when_an_epoch_ends() -> None:
+    waits = Acknowledgements()
+    gone, producer, coordinator = add(waits, 1), add(waits, 2), add(waits, 3, ends_with_epoch=True)
+    gone.is_cancelled = True
+    waits.end_epoch(MOVED)
+    assert len(waits) == 1
+    assert (producer.code, coordinator.code) == (None, MOVED)

@@ -269,6 +269,7 @@ def test_the_watermark_rises_when_the_controller_refuses_a_slow_member() -> None
         ((1,), (1,), (0, 1)),
         ((1, 2, 3), (1, 2), (0, 0)),
         ((1,), (1, 2), (0, 0)),
+        ((1, 3), (1, 3), (0, 0)),
     ],
 )
 def test_changes_count_when_the_leader_asked_for_them(

@@ -7,7 +7,9 @@ import pytest
 from penstock.core.types import NO_OFFSET
 from penstock.log.state.leader_epochs import EpochEntry, LeaderEpochs
 from penstock.protocol.errors import ErrorCode
+from penstock.replication.changes import LOST_DIRECTORY
 from penstock.replication.in_sync import (
+    ALL_REPLICAS,
     decide_acknowledgement,
     find_lagging,
     is_below_minimum,
@@ -62,6 +64,29 @@ def test_a_followers_end_is_forgotten_when_it_may_have_left_the_assignment_in_be
     assert progress.log_end_offset == NO_OFFSET
 
 
+def test_members_count_as_heard_and_others_as_never_heard_when_an_epoch_begins() -> None:
+    member, other = FollowerProgress(is_in_sync=True, now_ms=500), FollowerProgress(is_in_sync=False, now_ms=500)
+    assert (member.last_fetch_ms, other.last_fetch_ms) == (500, NEVER_MS)
+    member.begin_epoch(True, 10, 900)
+    other.begin_epoch(False, 10, 900)
+    assert (member.last_fetch_ms, other.last_fetch_ms) == (900, NEVER_MS)
+    assert (member.last_fetch_leader_end, other.last_fetch_leader_end) == (10, 0)
+
+
+def test_a_follower_without_news_was_caught_up_when_it_had_everything_and_is_a_member() -> None:
+    progress = FollowerProgress(is_in_sync=True, now_ms=0)
+    progress.note_fetch(0, 0, 0, 100, 5)
+    progress.note_idle(600)
+    assert (progress.caught_up_ms, progress.last_fetch_ms) == (600, 600)
+    progress.note_fetch(0, 0, 7, 700, 5)
+    progress.note_idle(900)
+    assert (progress.caught_up_ms, progress.last_fetch_ms) == (600, 900)
+    progress.note_fetch(0, 0, 0, 950, 5)
+    progress.leave()
+    progress.note_idle(1_000)
+    assert (progress.caught_up_ms, progress.last_fetch_ms) == (NEVER_MS, 1_000)
+
+
 def test_a_fetch_of_a_former_self_is_told_apart_when_epochs_are_sent() -> None:
     progress = FollowerProgress(is_in_sync=True, now_ms=0)
     progress.note_fetch(0, 0, 0, 1, 5)
@@ -73,6 +98,11 @@ def test_a_fetch_of_a_former_self_is_told_apart_when_epochs_are_sent() -> None:
 )
 def test_a_follower_joins_when_it_has_the_watermark_and_the_epochs_start(end: int, expected: bool) -> None:
     assert may_join(end, high_watermark=10, epoch_start=12) is expected
+
+
+def test_constants_of_the_protocol_are_kafkas() -> None:
+    assert ALL_REPLICAS == -1
+    assert bytes(15) + b"\1" == LOST_DIRECTORY  # KIP-858
 
 
 def test_the_watermark_is_frozen_when_fewer_are_in_sync_than_there_could_be() -> None:
@@ -132,11 +162,25 @@ def test_a_consumer_reads_from_its_rack_when_an_in_sync_replica_there_has_the_of
     assert choose_read_replica("", leader, near, 50) is None
 
 
+def test_a_consumer_stays_at_the_leader_when_the_leader_is_in_its_rack() -> None:
+    near = [ReadCandidate(2, "a", 0, 100, 0)]
+    assert choose_read_replica("a", ReadCandidate(1, "a", 0, 100, 0), near, 50) is None
+    assert choose_read_replica("", ReadCandidate(1, "a", 0, 100, 0), [ReadCandidate(2, "", 0, 100, 0)], 50) is None
+
+
+@pytest.mark.parametrize(("offset", "expected"), [(4, None), (5, 2), (90, 2), (91, None)])
+def test_a_consumer_reads_from_a_follower_whose_log_has_the_offset(offset: int, expected: int | None) -> None:
+    near = [ReadCandidate(2, "b", 5, 90, 0)]
+    assert choose_read_replica("b", ReadCandidate(1, "a", 0, 100, 0), near, offset) == expected
+
+
 def test_a_leader_gives_up_when_session_and_an_in_sync_follower_are_lost() -> None:
     fresh, stale = 9_500, 1_000
     assert may_lead(True, 2, [stale], True, 10_000, 2_000)
     assert may_lead(False, 2, [fresh, fresh], True, 10_000, 2_000)
     assert not may_lead(False, 2, [fresh, stale], False, 10_000, 2_000)
+    assert may_lead(False, 1, [8_000], True, 10_000, 2_000)
+    assert not may_lead(False, 1, [7_999], True, 10_000, 2_000)
 
 
 def test_a_leader_stays_when_nobody_can_succeed_it() -> None:
