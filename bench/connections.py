@@ -95,15 +95,11 @@ def measure(work: Callable[[], object], count: int) -> tuple[float, float]:
 
 
 def ask_blocking(port: int, work: Work) -> tuple[float, float]:
-    """One request ahead, as an executor fetches; a small one waits for its answer."""
     message, version, count = work
 
     def ask(connection: BlockingConnection, times: int) -> None:
-        ahead = connection.send(message, version)
-        for _ in range(times - 1):
-            connection.receive(ahead)
-            ahead = connection.send(message, version)
-        connection.receive(ahead)
+        for _ in range(times):
+            connection.receive(connection.send(message, version))
 
     with BlockingConnection(HOST, port) as connection:
         ask(connection, 50)

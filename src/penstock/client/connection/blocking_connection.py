@@ -1,6 +1,7 @@
 """The connection for one thread: the executors of Spark, commands, scripts and tests. It imports no asyncio.
 
-`send` and `receive` apart make pipelining possible: any number of requests may be outstanding. Bench: client.
+`send` and `receive` apart make pipelining possible: any number of requests may be outstanding.
+Bench: `bench.connections`.
 """
 
 from __future__ import annotations
@@ -70,10 +71,9 @@ class BlockingConnection:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while correlation_id not in self._received:
             try:
-                frame = self._read_frame(deadline)
+                answered_id, response = self._core.take_answer(self._read_frame(deadline))
             except TimeoutError:
                 raise self._core.time_out(self._core.name_of(correlation_id), timeout_s) from None
-            answered_id, response = self._core.take_answer(frame)
             self._received[answered_id] = response
         return self._received.pop(correlation_id)
 

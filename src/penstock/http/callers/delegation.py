@@ -20,7 +20,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from penstock.client.connection.login import LoginRefusedError
+from penstock.client.retries import SYSTEM_CHANCE
 from penstock.client.security import ClientSecurity
+from penstock.core.time.backoff import Backoff, Pauses
 from penstock.http.callers.broker_logins import BrokerLogins
 from penstock.protocol.errors import ApiError, ErrorCode, error_of, known_code
 from penstock.protocol.message import Message
@@ -46,7 +48,8 @@ _REPLACED_AT = 0.7
 # The pause before the first use: brokers learn of a token a moment after its creation.
 _KNOWN_WITHIN_S = 10.0
 _ASKED_EVERY_S = 0.05
-_RETRIED_EVERY_S = 10.0
+# Services that lost the same broker do not come back together.
+_BACKOFF = Backoff(1.0, 10.0)
 _MOST_SEARCHES = 10
 _END_NOW = -1
 
@@ -183,12 +186,13 @@ class DelegatedToken:
             self._alive = [self._alive[-1], token]
 
     async def _replace(self) -> _Token:
+        pauses = Pauses(_BACKOFF, SYSTEM_CHANCE)
         while True:
             try:
                 return await self._tokens.make(self._principal)
             except (OSError, ApiError) as error:
                 logger.warning("a delegation token could not be replaced", extra={"reason": type(error).__name__})
-            await asyncio.sleep(_RETRIED_EVERY_S)
+            await asyncio.sleep(pauses.next_s())
 
     async def end(self) -> None:
         self._keeping.cancel()
