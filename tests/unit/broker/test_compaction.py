@@ -77,10 +77,8 @@ def test_dirtiest_log_is_first_when_several_are_dirty(rig: Rig, caplog: pytest.L
     with caplog.at_level(logging.INFO, name):
         rig.run()
     # Tests before this one may have left other loggers at that level, too.
-    assert [record.args[0] for record in caplog.records if record.name == name] == [
-        b.topic_partition,
-        a.topic_partition,
-    ]  # type: ignore[index]
+    said = [record for record in caplog.records if record.name == name]
+    assert [record.args[0] for record in said] == [b.topic_partition, a.topic_partition]  # type: ignore[index]
 
 
 def test_damaged_log_is_left_alone_and_others_go_on_when_a_batch_is_corrupt(
