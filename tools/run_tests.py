@@ -84,8 +84,8 @@ MEMORY = Path("/dev/shm")  # noqa: S108  # what is made there has a name that no
 # What a passed test has written goes with it. Containers are often given 64 MB of shared memory.
 MEMORY_BYTES = 2 << 30
 # With all of them at once two cores had a load of 12, and what has a deadline missed it: Spark gives a Python worker
-# ten seconds to start. The longest come first.
-AT_ONCE = 4
+# ten seconds to start. Every part of interop has a Java of Kafka's beside the tests'. The longest come first.
+AT_ONCE = {"test": 4, "interop": 3}
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 # Tests that the file of times names, of all parts.
 SLOWEST = 50
@@ -97,7 +97,7 @@ def main(run: str, arguments: Sequence[str]) -> int:
     if arguments:
         return subprocess.call(pytest(*OPTIONS[run], *arguments))
     parts = {name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()}
-    return run_parts(parts, CACHE / f"{run}-times.txt")
+    return run_parts(parts, CACHE / f"{run}-times.txt", AT_ONCE[run])
 
 
 def keep_compiled_code() -> None:
@@ -109,10 +109,10 @@ def keep_compiled_code() -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".cache" / "bytecode")
 
 
-def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
+def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path, at_once: int) -> int:
     started = time.monotonic()
     (first_name, first), *others = parts.items()
-    with ThreadPoolExecutor(AT_ONCE) as pool, Ending() as ending:
+    with ThreadPoolExecutor(at_once) as pool, Ending() as ending:
         seen = pool.submit(run_part, first_name, first, ending.call)
         running = {name: pool.submit(ending.run, name, chosen) for name, chosen in others}
         done = {first_name: seen.result()}
