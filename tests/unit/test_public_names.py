@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 SOURCES = Path(__file__).parents[2] / "src"
-PACKAGES = ("penstock", "penstock.admin", "penstock.pipelines.sql", "penstock.streams")
+PACKAGES = ("penstock", "penstock.admin", "penstock.client.connection", "penstock.pipelines.sql", "penstock.streams")
 
 
 def path_of(package: str) -> Path:

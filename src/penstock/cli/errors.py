@@ -148,13 +148,7 @@ _PREFIXES = (
 
 def _strip_prefixes(text: str) -> str:
     """The client library says in front of its text which of its layers speaks; the user does not care."""
-    for prefix in (
-        "ConsumerGroupDescribe: ",
-        "Unable to produce message: ",
-        "Failed to get metadata: ",
-        "Broker: ",
-        "Local: ",
-    ):
+    for prefix in _PREFIXES:
         text = text.removeprefix(prefix)
     return text.strip()
 

@@ -17,7 +17,9 @@ class ByteBudget:
         return self._taken
 
     async def take(self, size: int) -> None:
-        """The caller gives as many back, unless this raises. A `size` above the whole budget would wait for ever."""
+        """The caller gives as many back, unless this raises. A `size` above the whole budget is a mistake of the
+        caller, who would wait for ever.
+        """
         assert size <= self.size, "more than there is in all"
         if self._waiting or self._taken + size > self.size:
             await self._wait(size)

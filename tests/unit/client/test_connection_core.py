@@ -16,7 +16,7 @@ from penstock.protocol.message import Message
 from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from penstock.security.sasl.exchange import ClientExchange, Slow
+from penstock.security.sasl.exchange import ClientExchange, LoginError, Slow
 from penstock.security.sasl.plain import PlainCredentials
 from tests.unit.client.scripted_broker import list_groups_answer
 
@@ -160,3 +160,40 @@ class TestLogins:
         core = ConnectionCore(credentials=Tickets(), host="broker")
         assert take_steps(core.log_in(), ask) == 0.0
         assert sent == [b"ticket"]
+
+    def test_connection_ends_when_a_slow_step_of_the_login_fails(self) -> None:
+        """It stayed open with half a login, and the next request was told that no login is due."""
+
+        class Issuers:
+            mechanism = "OAUTHBEARER"
+
+            def begin(self, host: str) -> ClientExchange:
+                return IssuerExchange()
+
+        class IssuerExchange:
+            is_complete = False
+
+            def begin(self) -> Slow:
+                def ask_issuer() -> bytes:
+                    raise LoginError("the issuer does not answer")
+
+                return ask_issuer
+
+            def respond(self, token: bytes) -> None:
+                return None
+
+        driver = Driver(ConnectionCore(credentials=Issuers(), host="broker"))
+        with pytest.raises(LoginRefusedError, match="the login failed: the issuer does not answer"):
+            take_steps(driver.core.log_in(), lambda *_: SaslHandshakeResponse())
+        assert len(driver.ends) == 1
+        assert not driver.core.is_open
+
+    def test_connection_ends_when_a_login_is_given_up_half_way(self) -> None:
+        driver = Driver(self.core())
+
+        def give_up(message: Message, version: int) -> Message:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            take_steps(driver.core.log_in(), give_up)
+        assert len(driver.ends) == 1

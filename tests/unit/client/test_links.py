@@ -26,6 +26,9 @@ class SlowConnection:
     def __init__(self, ending: asyncio.Barrier) -> None:
         self._ending = ending
 
+    def end(self, reason: str) -> None:
+        assert reason
+
     async def close(self) -> None:
         await self._ending.wait()
 

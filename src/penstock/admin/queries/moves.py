@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.admin.queries.refusals import PartitionRefusals, refusals
 from penstock.admin.queries.slices import by_topic, cut
 from penstock.admin.state.partitions import ReplicaKey
+from penstock.client.connection.versions import UnservedApiError
 from penstock.client.move_requests import (
     Moving,
     Partition,
@@ -18,7 +19,6 @@ from penstock.client.move_requests import (
     build_reassignment,
     read_moves,
 )
-from penstock.client.versioned_client import UnservedApiError
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError
 from penstock.protocol.messages.alter_partition_reassignments import (

@@ -104,7 +104,9 @@ class CoordinatorLog:
         return {partition.topic_partition.partition: code for partition, code in errors.items()}
 
     def wake(self, index: int) -> None:
-        """The state of the partition is dropped: questions and waits that were for this state end at once."""
+        """The state of the partition is dropped: waits of this leadership end at once, and questions look whether it
+        is over. A wait of the next epoch that has just begun ends, too; its writer repeats what it wrote.
+        """
         partition = self._partitions.find(self.topic, index)
         if partition is None:
             return

@@ -5,7 +5,9 @@ No retries, no metadata, no pooling; callers decide those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from penstock.core.lazy.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from penstock.client.connection.asyncio_connection import Connection
@@ -24,24 +26,13 @@ __all__ = [
 ]
 
 _MODULES = {
-    "BlockingConnection": "blocking_connection",
-    "CONNECT_TIMEOUT_S": "core",
-    "Connection": "asyncio_connection",
-    "ConnectionClosedError": "frames",
-    "LoginRefusedError": "login",
-    "REQUEST_TIMEOUT_S": "core",
+    "BlockingConnection": "penstock.client.connection.blocking_connection",
+    "CONNECT_TIMEOUT_S": "penstock.client.connection.core",
+    "Connection": "penstock.client.connection.asyncio_connection",
+    "ConnectionClosedError": "penstock.client.connection.frames",
+    "LoginRefusedError": "penstock.client.connection.login",
+    "REQUEST_TIMEOUT_S": "penstock.client.connection.core",
 }
 
-
-if not TYPE_CHECKING:  # a type checker would take any name for one that is there
-
-    def __getattr__(name: str) -> Any:
-        """Imported when it is first used: an executor of Spark does not pay for asyncio."""
-        if name in _MODULES:
-            import importlib
-
-            return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+if not TYPE_CHECKING:  # an executor of Spark does not pay for asyncio
+    __getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -224,12 +224,18 @@ class Connection:
 
 
 async def take_steps(steps: Steps[Result], ask: Callable[[Message, int], Awaitable[Any]]) -> Result:
-    """The result of the steps; `ask` sends a message at a version, and returns the response."""
-    answer: Any = None
-    while True:
-        try:
-            step = steps.send(answer)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        answer = await (ask(*step) if isinstance(step, SendStep) else asyncio.to_thread(step))
+    """The result of the steps; `ask` sends a message at a version, and returns the response. The steps are told what
+    fails.
+    """
+    try:
+        step = next(steps)
+        while True:
+            try:
+                answer = await (ask(*step) if isinstance(step, SendStep) else asyncio.to_thread(step))
+            except BaseException as error:  # noqa: BLE001  # the steps raise it again, or what they make of it
+                step = steps.throw(error)
+            else:
+                step = steps.send(answer)
+    except StopIteration as end:
+        result: Result = end.value
+        return result

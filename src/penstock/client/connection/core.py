@@ -163,12 +163,17 @@ class ConnectionCore:
         return self.login_renewed_at is not None and now >= self.login_renewed_at
 
     def log_in(self) -> Steps[float]:
-        """How long the login lasts, for `note_login`. Raises LoginRefusedError, which ends the connection."""
+        """How long the login lasts, for `note_login`. Raises LoginRefusedError. A login that does not come to its end,
+        for whatever reason, ends the connection: the broker waits for the rest of it.
+        """
         assert self._credentials is not None, "a login needs credentials"
         try:
             return (yield from log_in(self._credentials, self._host))
         except LoginRefusedError as refusal:
             self.end(refusal)
+            raise
+        except BaseException:
+            self.end("the login did not come to its end")
             raise
 
     def note_login(self, lifetime_s: float, now: float) -> None:
@@ -185,10 +190,9 @@ class ConnectionCore:
         """What the socket reports; None where the other side has ended the connection in order."""
         reason = "the broker closed the connection" if error is None else f"the connection was lost: {error}"
         failure = ConnectionClosedError(reason)
-        self.fell_silent = error is not None and error.errno in _SILENCE
-        is_news = self.is_open
-        self.end(failure)
-        if is_news:
+        if self.is_open:
+            self.fell_silent = error is not None and error.errno in _SILENCE
+            self.end(failure)
             self.on_lost()
         return failure
 

@@ -13,7 +13,7 @@ from penstock.client.connection.steps import SendStep, Steps
 from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from penstock.security.sasl.exchange import Credentials, LoginError, Slow, Step
+from penstock.security.sasl.exchange import Credentials, LoginError, Step
 
 # Brokers since Kafka 2.2 serve these.
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
@@ -40,7 +40,7 @@ def log_in(credentials: Credentials, host: str) -> Steps[float]:
     try:
         return (yield from _log_in(credentials, host))
     except LoginError as error:
-        raise _failed(error) from None
+        raise LoginRefusedError(f"the login failed: {error}") from None
 
 
 def _log_in(credentials: Credentials, host: str) -> Steps[float]:
@@ -56,7 +56,7 @@ def _log_in(credentials: Credentials, host: str) -> Steps[float]:
     for _ in range(_MOST_ROUNDS):
         if step is None:
             break
-        token = step if isinstance(step, bytes) else (yield _refusing(step))
+        token = step if isinstance(step, bytes) else (yield step)
         answer: SaslAuthenticateResponse = yield SendStep(
             SaslAuthenticateRequest(auth_bytes=token), _AUTHENTICATE_VERSION
         )
@@ -67,19 +67,3 @@ def _log_in(credentials: Credentials, host: str) -> Steps[float]:
     if not exchange.is_complete:
         raise LoginRefusedError("the broker did not come to an end with the login")
     return lifetime_ms * _RENEWED_AT / 1000
-
-
-def _refusing(step: Slow) -> Slow:
-    """The driver runs the step, and knows one error of logins."""
-
-    def run() -> bytes:
-        try:
-            return step()
-        except LoginError as error:
-            raise _failed(error) from None
-
-    return run
-
-
-def _failed(error: LoginError) -> LoginRefusedError:
-    return LoginRefusedError(f"the login failed: {error}")

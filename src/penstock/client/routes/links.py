@@ -177,8 +177,13 @@ class Links:
         await self._close_each(links)
 
     async def _close_each(self, links: Iterable[Link]) -> None:
-        """Side by side: a broker that hangs behind TLS takes a second for its farewell."""
-        await asyncio.gather(*(link.close() for link in links))
+        """Side by side: a broker that hangs behind TLS takes a second for its farewell. All of them end now, also where
+        the caller is cancelled before they are closed.
+        """
+        ending = list(links)
+        for link in ending:
+            link.end("the connection was closed")
+        await asyncio.gather(*(link.close() for link in ending))
 
     async def _attempt(self, address: Address) -> Link:
         try:

@@ -54,9 +54,12 @@ class Brokers:
 
     def leader(self, partition: TopicPartition) -> VersionedClient:
         topic, index = partition
-        if self._topology.topic(topic, _NOW) is None:
+        try:
+            address = self._topology.leader(topic, index, _NOW)
+        except ApiError:  # the topic, the partition or its leader was not there when a broker was asked last, if it was
             self._learn(topic)
-        return self._connect(self._topology.leader(topic, index, _NOW))
+            address = self._topology.leader(topic, index, _NOW)
+        return self._connect(address)
 
     def find_bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """The first offset that is there, and the one behind the last."""
