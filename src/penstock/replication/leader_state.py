@@ -103,10 +103,10 @@ class Watch(Protocol):
     @property
     def node_id(self) -> int: ...
 
-    def note(self, leading: Leading, size: int, /) -> None:
+    def note(self, leading: LeaderState, size: int, /) -> None:
         """Notes news: bytes, or no size for an event that the follower has to learn at once."""
 
-    def note_high_watermark(self, leading: Leading, /) -> None: ...
+    def note_high_watermark(self, leading: LeaderState, /) -> None: ...
 
     def hurry(self) -> None:
         """Wakes the waiting fetch soon."""
@@ -120,7 +120,7 @@ class Refusal(NamedTuple):
     until_ms: int  # the controller may know more than this broker's image, so the leader asks again some time
 
 
-class Leading:
+class LeaderState:
     __slots__ = (
         "_effects",
         "_log",
@@ -142,7 +142,7 @@ class Leading:
         view: ClusterView,
         effects: Effects,
         now_ms: int,
-        former: Leading | None = None,
+        former: LeaderState | None = None,
     ) -> None:
         """`former` is this broker's state from before its suspension. An in-sync set that it requested in this same
         state may be in force. Its producers still wait: their records are in the log, and no leader has truncated

@@ -10,7 +10,7 @@ from penstock.core.metrics.cluster_counters import ReplicaMetrics
 from penstock.core.partition_state import PartitionState
 from penstock.core.types import NO_OFFSET
 from penstock.protocol.errors import ApiError, ErrorCode
-from penstock.replication.leader_state import Effects, Leading
+from penstock.replication.leader_state import Effects, LeaderState
 from penstock.replication.progress import NEVER_MS, NO_BROKER_EPOCH
 
 ALL = (1, 2, 3)
@@ -71,10 +71,10 @@ class Session:
         self.last_fetch_ms = last_fetch_ms
         self.news: list[int | str] = []
 
-    def note(self, _leading: Leading, size: int, /) -> None:
+    def note(self, _leading: LeaderState, size: int, /) -> None:
         self.news.append(size)
 
-    def note_high_watermark(self, _leading: Leading, /) -> None:
+    def note_high_watermark(self, _leading: LeaderState, /) -> None:
         self.news.append("high watermark")
 
     def hurry(self) -> None:
@@ -104,7 +104,7 @@ class Stage:
         self.effects = Effects(lambda: self.woken.append("readers"), lambda: self.woken.append("deleters"))
         self.now_ms = 10_000
         self.state = PartitionState(0, replicas, isr, 1)
-        self.leading = Leading(self.log, self.state, self.view, self.effects, self.now_ms)
+        self.leading = LeaderState(self.log, self.state, self.view, self.effects, self.now_ms)
 
     def fetch(self, node_id: int, offset: int, start: int = 0) -> bool:
         progress = self.leading.progress_of(node_id, node_id * 10, is_epoch_known=True)
@@ -123,12 +123,12 @@ class Stage:
         self.leading.acknowledgements.add(self.log.log_end_offset, wait, wait, ends_with_epoch=ends_with_epoch)
         return wait
 
-    def again(self) -> Leading:
+    def again(self) -> LeaderState:
         """The same leader after a suspension."""
-        return Leading(self.log, self.state, self.view, self.effects, self.now_ms, self.leading)
+        return LeaderState(self.log, self.state, self.view, self.effects, self.now_ms, self.leading)
 
 
-def sets(leading: Leading) -> list[object]:
+def sets(leading: LeaderState) -> list[object]:
     """The requested in-sync set, and the largest one that may be in force."""
     return [leading.pending_isr, leading.maximal_isr]
 

@@ -18,7 +18,7 @@ from penstock.broker.partitions.leader_context import LeaderContext
 from penstock.broker.partitions.partition import Partition
 from penstock.broker.partitions.purgatory import Waiter
 from penstock.protocol.errors import ErrorCode
-from penstock.replication.leader_state import Leading
+from penstock.replication.leader_state import LeaderState
 from penstock.replication.lease import LEASE_MS
 
 
@@ -85,7 +85,7 @@ class Question(NamedTuple):
     """A question to the in-sync followers of a partition: whether they still follow."""
 
     partition: Partition
-    leading: Leading
+    leading: LeaderState
     confirmations: Confirmations
     number: int
     deadline: float  # by then the lease is over, or the session is sure again

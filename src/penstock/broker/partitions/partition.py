@@ -27,7 +27,7 @@ from penstock.log.storage.files import FileSlice
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.single_produce import AnswerTemplate
 from penstock.replication.in_sync import ALL_REPLICAS, is_below_minimum
-from penstock.replication.leader_state import Effects, Leading
+from penstock.replication.leader_state import Effects, LeaderState
 
 _MARKER_SIZE = 78  # bytes of a transaction's end marker, for fetches that wait for bytes
 
@@ -60,7 +60,7 @@ class Partition:
         self.state = state
         self.metrics = metrics
         self.is_leader = False
-        self.leading: Leading | None = None  # set on a leader with followers
+        self.leading: LeaderState | None = None  # set on a leader with followers
         self.deletions: Waiters | None = None  # deletions that wait for followers; set where there were some
         self.suspension: Suspension | None = None  # set on a leader without a lease
         self.waiters: dict[Waiter, None] = {}  # fetches of consumers, in the order of their arrival
@@ -106,7 +106,7 @@ class Partition:
             if self.leading is None:
                 self.deletions = self.deletions or Waiters()
                 effects = Effects(self.wake_all, self.deletions.wake)
-                self.leading = Leading(self.log, state, self._context, effects, now_ms, former)
+                self.leading = LeaderState(self.log, state, self._context, effects, now_ms, former)
             else:
                 self.leading.follow(state, now_ms)
 

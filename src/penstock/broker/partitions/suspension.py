@@ -15,14 +15,14 @@ continues when every other member of the in-sync set is known to have followed a
 from __future__ import annotations
 
 from penstock.broker.partitions.follower_watch import FollowerWatch
-from penstock.replication.leader_state import Leading
+from penstock.replication.leader_state import LeaderState
 from penstock.replication.progress import NEVER_MS
 
 
 class Suspension:
     __slots__ = ("_followed_ms", "_refused", "former")
 
-    def __init__(self, former: Leading) -> None:
+    def __init__(self, former: LeaderState) -> None:
         self.former = former
         self._refused: dict[int, tuple[FollowerWatch, int]] = {}  # by node: its session, and the time of the refusal
         self._followed_ms: dict[int, int] = {}  # by node: the last time at which it still followed
