@@ -173,6 +173,15 @@ def test_policies_are_refused_when_the_brokers_know_none() -> None:
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_policies_are_refused_when_the_brokers_list_resources_without_their_types() -> None:
+    brokers = ScriptedBrokers({listed_configs.ListConfigResourcesRequest: policy_names()})
+    brokers.resource_listing_version = 0
+    with pytest.raises(ApiError, match="no policies") as caught:
+        asyncio.run(brokers.admin.security.policies())
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert brokers.sent == []
+
+
 def test_policy_loses_its_settings_when_it_is_deleted() -> None:
     row = altered_configs.AlterConfigsResourceResponse(resource_type=120, resource_name="a")
     brokers = ScriptedBrokers(
