@@ -15,7 +15,7 @@ from penstock.admin.look import Look
 from penstock.admin.names import list_names, list_names_if_any
 from penstock.admin.queries.acls import describe_acls, read_acls
 from penstock.admin.queries.configs import read_configs
-from penstock.admin.queries.policies import Policies, policies_request, read_policies, read_policy_names
+from penstock.admin.queries.policies import Policies, list_policies, read_policies
 from penstock.admin.queries.quotas import Quotas, describe_quotas, read_quotas
 from penstock.admin.queries.refusals import Refusals, check
 from penstock.admin.queries.tokens import describe_tokens, read_tokens
@@ -70,7 +70,7 @@ class AsyncSecurity:
         and changes one. ApiError UNSUPPORTED_VERSION where the brokers are not Penstock's.
         """
         look = self._look()
-        places = [ConfigPlace.policy(name) for name in read_policy_names(await look.ask_any(policies_request()))]
+        places = [ConfigPlace.policy(name) for name in await list_policies(look)]
         found, failures = await read_configs(look, places, None, read_brokers(await look.metadata([])))
         return Partial(read_policies(found), failures)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -38,6 +38,8 @@ _SILENT_SHARE = 0.2
 
 # A broker by its number, or by its address, where it need not be in the cluster yet.
 Node = int | Address
+# Why a broker with this version of a request cannot be asked, if that is so.
+Explain = Callable[[int], ApiError | None]
 
 
 class NodeLink(Protocol):
@@ -99,8 +101,8 @@ class Look:
         self._hurried = frozenset(node_id for node_id in self._unheard if by_address[node_id] not in self._long_silent)
         return answer
 
-    async def ask(self, node: Node, message: Message) -> Any:
-        """Raises OSError and ApiError."""
+    async def ask(self, node: Node, message: Message, explain: Explain | None = None) -> Any:
+        """Raises OSError and ApiError. What `explain` says of the version is raised before the request is sent."""
         async with self._turn(node):
             link: NodeLink | None = None
             answers = 0
@@ -109,6 +111,7 @@ class Look:
                     for is_last in (False, True):
                         link = await self._reach(node)
                         answers = link.answers
+                        _check_version(link, message, explain)
                         try:
                             return await (await link.begin(message))
                         except ConnectionClosedError:
@@ -125,16 +128,18 @@ class Look:
                 self._silence[node] = describe_silence(error)
                 raise
 
-    async def ask_any(self, message: Message, nodes: Iterable[int] | None = None) -> Any:
+    async def ask_any(
+        self, message: Message, nodes: Iterable[int] | None = None, explain: Explain | None = None
+    ) -> Any:
         """What every broker knows, of the first of `nodes` that answers, or of all brokers. Those that are known to be
-        silent come last. Raises OSError and ApiError.
+        silent come last. Raises OSError and ApiError, as `ask` does.
         """
         if nodes is None:
             nodes = [each.node_id for each in (await self.metadata([])).brokers]
         failure: OSError | ApiError = ApiError(ErrorCode.BROKER_NOT_AVAILABLE, "no broker is registered")
         for node_id in sorted(nodes, key=lambda each: each in self._silence or each in self._unheard):
             try:
-                return await self.ask(node_id, message)
+                return await self.ask(node_id, message, explain)
             except OSError as error:
                 failure = error
         raise failure
@@ -201,3 +206,9 @@ class Look:
 
     def _patience(self, node: Node) -> float:
         return self.timeout_s * (_SILENT_SHARE if node in self._hurried else 1)
+
+
+def _check_version(link: NodeLink, message: Message, explain: Explain | None) -> None:
+    refusal = None if explain is None else explain(link.version_of(message))
+    if refusal is not None:
+        raise refusal

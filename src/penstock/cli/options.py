@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -136,6 +137,8 @@ def _kafka_errors_explained() -> Iterator[None]:
     except ApiError as error:
         raise CliError(error.message, hint_for(error.code.name), name=error.code.name) from error
     except OverflowError as error:
+        if not _is_by_librdkafka(error) and not _has_librdkafka_at_hand(error):
+            raise
         raise UsageError(f"a number is beyond what Kafka's protocol can carry: {error}") from error
     except ValueError as error:
         if not _is_by_librdkafka(error):
@@ -143,10 +146,26 @@ def _kafka_errors_explained() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def _is_by_librdkafka(error: ValueError) -> bool:
+def _is_by_librdkafka(error: Exception) -> bool:
     """Raised in its Python package, not in our code."""
-    innermost = list(traceback.walk_tb(error.__traceback__))[-1][0]
-    return str(innermost.f_globals.get("__name__", "")).partition(".")[0] == "confluent_kafka"
+    return _is_of_librdkafka(str(_innermost_frame(error).f_globals.get("__name__", "")))
+
+
+def _has_librdkafka_at_hand(error: Exception) -> bool:
+    """Its types in C have no frame of their own: what they raise seems to come from the function that uses them. Ours
+    import them where they use them, so such a function has one in a variable.
+    """
+    values = _innermost_frame(error).f_locals.values()
+    return any(_is_of_librdkafka((each if isinstance(each, type) else type(each)).__module__) for each in values)
+
+
+def _innermost_frame(error: Exception) -> FrameType:
+    return list(traceback.walk_tb(error.__traceback__))[-1][0]
+
+
+def _is_of_librdkafka(module: str) -> bool:
+    """`cimpl` is what its types in C call their module."""
+    return module.partition(".")[0] in ("confluent_kafka", "cimpl")
 
 
 def choose_cluster(

@@ -32,6 +32,7 @@ from penstock.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from penstock.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -79,6 +80,7 @@ class FakeWire:
         self.bootstrap: tuple[Address, ...] = (("host", 9092),)
         self.offset_fetch_version = offset_fetch_version
         self.listing_versions: dict[int, int] = {}  # of ListTransactions, by broker; the newest for the others
+        self.resource_listing_version = 1
         self.lagging: set[str] = set()  # topics whose last broker is not in sync
         self.silent: set[int] = set()  # take requests, and never answer
         self.refusing: set[int] = set()  # take no connection
@@ -239,6 +241,8 @@ class FakeLink:
             return self._wire.offset_fetch_version
         if isinstance(message, ListTransactionsRequest):
             return self._wire.listing_versions.get(self._node_id, message.MAX_VERSION)
+        if isinstance(message, ListConfigResourcesRequest):
+            return self._wire.resource_listing_version
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     async def begin(self, message: Message) -> asyncio.Future[Any]:

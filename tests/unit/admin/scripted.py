@@ -38,6 +38,9 @@ class ScriptedBrokers(FakeWire):
     def ways(self) -> list[str]:
         return [way for way, _ in self.sent]
 
+    async def ask(self, message: Message, *, retry: bool = False) -> Any:
+        return self._give("any", message, retry)
+
     async def ask_node(self, node_id: int, message: Message, *, retry: bool = False) -> Any:
         if node_id in self.refusing:
             raise ConnectionRefusedError(111, "Connection refused")

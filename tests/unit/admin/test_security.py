@@ -173,6 +173,15 @@ def test_policies_are_refused_when_the_brokers_know_none() -> None:
     assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
+def test_policies_are_refused_when_the_brokers_list_resources_without_their_types() -> None:
+    brokers = ScriptedBrokers({listed_configs.ListConfigResourcesRequest: policy_names()})
+    brokers.resource_listing_version = 0
+    with pytest.raises(ApiError, match="no policies") as caught:
+        asyncio.run(brokers.admin.security.policies())
+    assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert brokers.sent == []
+
+
 def test_policy_loses_its_settings_when_it_is_deleted() -> None:
     row = altered_configs.AlterConfigsResourceResponse(resource_type=120, resource_name="a")
     brokers = ScriptedBrokers(
@@ -426,3 +435,12 @@ def test_password_is_refused_unsalted_when_its_iterations_would_take_hours() -> 
     refused = asyncio.run(brokers.admin.security.set_passwords(passwords))
     assert {user: error.code for user, error in refused.items()} == {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}
     assert [row.name for _, request in brokers.sent for row in request.upsertions] == ["b"]
+
+
+def test_other_password_of_a_user_is_set_when_one_has_too_many_iterations() -> None:
+    brokers = ScriptedBrokers({altered_users.AlterUserScramCredentialsRequest: [altered("a")]})
+    passwords = [NewPassword("a", "pencil", iterations=2_000_000_000), NewPassword("a", "pencil", SHA_256.mechanism)]
+    refused = asyncio.run(brokers.admin.security.set_passwords(passwords))
+    assert {user: error.code for user, error in refused.items()} == {"a": ErrorCode.UNACCEPTABLE_CREDENTIAL}
+    sent = [(row.name, row.mechanism) for _, request in brokers.sent for row in request.upsertions]
+    assert sent == [("a", SHA_256.code)]

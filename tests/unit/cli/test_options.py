@@ -60,6 +60,12 @@ def count_too_far() -> None:
     NewTopic("t", 10**30)
 
 
+def count_each_too_far() -> None:
+    from confluent_kafka import TopicPartition
+
+    [TopicPartition("t", 0, offset) for offset in (1, 10**30)]
+
+
 def ask_for_too_much() -> None:
     raise ApiError(ErrorCode.INVALID_REQUEST, "the request cannot be written")
 
@@ -69,6 +75,7 @@ def ask_for_too_much() -> None:
     [
         (name_no_topic, UsageError, "Empty topic name"),
         (count_too_far, UsageError, "a number is beyond"),
+        (count_each_too_far, UsageError, "a number is beyond"),
         (ask_for_too_much, CliError, "cannot be written"),
     ],
 )
@@ -86,13 +93,14 @@ def test_one_sentence_is_told_when_a_client_library_refuses_a_value(
         typer.main.get_command(app).main([], standalone_mode=False)
 
 
-def test_our_own_mistakes_stay_mistakes_when_a_command_fails() -> None:
+@pytest.mark.parametrize("kind", [ValueError, OverflowError])
+def test_our_own_mistakes_stay_mistakes_when_a_command_fails(kind: type[Exception]) -> None:
     app = typer.Typer()
 
     @app.command()
     @on_cluster
     def fail(cluster: ClusterClient) -> None:
-        raise ValueError("a defect")
+        raise kind("a defect")
 
-    with pytest.raises(ValueError, match="a defect"):
+    with pytest.raises(kind, match="a defect"):
         typer.main.get_command(app).main([], standalone_mode=False)

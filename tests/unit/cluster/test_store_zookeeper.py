@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.zookeeper.errors import failure, translate
 from penstock.cluster.store.zookeeper.settings import ConnectString, SaslSettings, TlsSettings, ZooKeeperSettings
+from penstock.cluster.store.zookeeper.store import ZooKeeperStore
 from penstock.core.config.broker_config import BrokerConfig
 
 WITHOUT_KAZOO = """
@@ -145,3 +147,34 @@ def test_kazoo_is_not_imported_when_only_the_store_is() -> None:
 def test_error_names_the_extra_when_kazoo_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT_KAZOO], check=False, capture_output=True, text=True)
     assert "pip install 'penstock[zookeeper]'" in done.stderr.splitlines()[-1]
+
+
+def naming(servers: str, connection_timeout_ms: int) -> ZooKeeperSettings:
+    return ZooKeeperSettings(connect=ConnectString.parse(servers), connection_timeout_ms=connection_timeout_ms)
+
+
+@pytest.mark.parametrize("server", ["zk..example", "z" * 64])
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_open_fails_as_for_an_unknown_host_when_no_host_can_have_the_name(server: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        asyncio.run(ZooKeeperStore.open(naming(server, connection_timeout_ms=100)))
+    assert caught.value.kind is StoreErrorKind.UNAVAILABLE
+    assert str(caught.value) == f"{server}:2181: no answer within 100 ms"
+
+
+def test_other_servers_are_tried_when_no_host_can_have_the_name_of_one() -> None:
+    async def connect() -> None:
+        is_tried = asyncio.Event()
+
+        async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            is_tried.set()
+            writer.close()
+
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            opening = asyncio.ensure_future(ZooKeeperStore.open(naming(f"zk..example,127.0.0.1:{port}", 60_000)))
+            await asyncio.wait_for(is_tried.wait(), 10)
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+
+    asyncio.run(connect())

@@ -45,7 +45,7 @@ async def set_passwords(brokers: Brokers, passwords: Iterable[NewPassword]) -> R
     wanted = list(passwords)
     # To salt with them would take hours, in a thread that nobody can stop.
     refused: Refusals = {each.user: _too_many() for each in wanted if each.iterations > MAX_ITERATIONS}
-    kept = [each for each in wanted if each.user not in refused]
+    kept = [each for each in wanted if each.iterations <= MAX_ITERATIONS]
     rows = await asyncio.to_thread(lambda: [_salt(each) for each in kept])  # each takes some milliseconds
     for some in _rounds(rows):
         refused |= await _alter(brokers, AlterUserScramCredentialsRequest(upsertions=some))

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from penstock.admin.queries.configs import Settings
 from penstock.core.config.resources import ConfigResourceType
-from penstock.protocol.errors import ErrorCode, error_of
+from penstock.protocol.errors import ApiError, ErrorCode, error_of
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
+if TYPE_CHECKING:
+    from penstock.admin.look import Look
+
 _POLICY = ConfigResourceType.POLICY
+# The first version of ListConfigResources with types. They are left out of an older one without a word.
+_TYPES_SINCE = 1
 
 Policies = dict[str, Mapping[str, str]]
 
 
 def policies_request() -> ListConfigResourcesRequest:
     return ListConfigResourcesRequest(resource_types=[_POLICY])
+
+
+def explain_unknown_policies(version: int) -> ApiError | None:
+    """Why a broker with this version cannot be asked: it would list client metrics instead."""
+    if version >= _TYPES_SINCE:
+        return None
+    return ApiError(ErrorCode.UNSUPPORTED_VERSION, "it has no policies: it lists client metrics alone")
+
+
+async def list_policies(look: Look) -> list[str]:
+    """Their names. Raises OSError, and what `read_policy_names` raises."""
+    return read_policy_names(await look.ask_any(policies_request(), explain=explain_unknown_policies))
 
 
 def read_policy_names(answer: ListConfigResourcesResponse) -> list[str]:

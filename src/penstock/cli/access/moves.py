@@ -3,7 +3,8 @@ partition, and says nothing about the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from penstock.admin.queries.moves import (
@@ -22,7 +23,7 @@ from penstock.cli.plans.assignments import ReplicaPlace, Replicas
 from penstock.core.types import TopicPartition
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsResponse
-from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsResponse
+from penstock.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 
 Failures = dict[TopicPartition, CliError]
 
@@ -56,7 +57,8 @@ def move_directories(
 ) -> dict[ReplicaPlace, CliError]:
     """What could not be started. A broker that has no such replica yet says so, and remembers the directory.
 
-    A broker that does not answer is a failure of its places alone: somebody may be restarting it.
+    A broker that does not answer is a failure of its places alone, without those of earlier requests that it answered:
+    somebody may be restarting it.
     """
     requests = directory_moves({ReplicaKey(*place.key, place.broker): path for place, path in wanted.items()})
     failures: dict[ReplicaPlace, CliError] = {}
@@ -66,19 +68,27 @@ def move_directories(
             failures |= {place: _failure(place, gone) for place in wanted if place.broker == node_id}
             continue
         node = brokers[node_id]
+        unanswered = deque(own)
         try:
             with open_broker(cluster, (node.host, node.port), BROKER_PATIENCE_S) as broker:
-                answers = [broker.request(request, AlterReplicaLogDirsResponse) for request in own]
+                while unanswered:
+                    answer = broker.request(unanswered[0], AlterReplicaLogDirsResponse)
+                    del unanswered[0]
+                    for replica, refused in read_refused_directories(node_id, answer).items():
+                        place = ReplicaPlace(TopicPartition(replica.topic, replica.partition), node_id)
+                        failures[place] = _failure(place, refused)
         except CliError as error:
             if error.exit_code is not ExitCode.UNREACHABLE:
                 raise
-            failures |= {place: error for place in wanted if place.broker == node_id}
-            continue
-        for answer in answers:
-            for replica, refused in read_refused_directories(node_id, answer).items():
-                place = ReplicaPlace(TopicPartition(replica.topic, replica.partition), node_id)
-                failures[place] = _failure(place, refused)
+            failures |= {place: error for request in unanswered for place in _places(node_id, request)}
     return failures
+
+
+def _places(node_id: int, request: AlterReplicaLogDirsRequest) -> Iterator[ReplicaPlace]:
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for index in topic.partitions:
+                yield ReplicaPlace(TopicPartition(topic.name, index), node_id)
 
 
 # ---------------------------------------------------------------------------------------------------- leaders

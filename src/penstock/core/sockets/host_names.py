@@ -11,6 +11,15 @@ import socket
 from collections.abc import Iterator
 
 
+def can_be_known(host: str) -> bool:
+    """For a library that looks names up itself, and ends with UnicodeError at such a name."""
+    try:
+        host.encode("idna")  # as `socket.getaddrinfo` does
+    except UnicodeError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def failing_as_unknown() -> Iterator[None]:
     """Around what looks a name up: such a name fails like any other that nobody knows, with `socket.gaierror`."""

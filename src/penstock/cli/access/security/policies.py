@@ -23,15 +23,20 @@ def read_policies(cluster: ClusterClient) -> Policies:
     """By name. Raises CliError, also where the brokers are not Penstock's."""
     with open_broker(cluster) as broker:
         policies = find_policies(broker)
+        host, port = broker.address
     if policies is None:
-        raise CliError("these brokers have no policies", "Policies are Penstock's own; Apache Kafka has ACLs alone.")
+        told = f"{host}:{port}: this broker has no policies"
+        raise CliError(told, "Policies are Penstock's own; Apache Kafka has ACLs alone.")
     return policies
 
 
 def find_policies(broker: VersionedClient) -> Policies | None:
     """None where the brokers do not know policies."""
+    request = queries.policies_request()
     try:
-        names = queries.read_policy_names(broker.request(queries.policies_request(), ListConfigResourcesResponse))
+        if queries.explain_unknown_policies(broker.version_of(request)) is not None:
+            return None
+        names = queries.read_policy_names(broker.request(request, ListConfigResourcesResponse))
     except ApiError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             return None

@@ -53,6 +53,7 @@ from penstock.cluster.store.interface import (
 )
 from penstock.cluster.store.zookeeper.server_version import Server
 from penstock.cluster.store.zookeeper.settings import ZooKeeperSettings
+from penstock.core.sockets.host_names import can_be_known
 from penstock.security.sasl.exchange import GSSAPI, LoginError, Step
 from penstock.security.sasl.gssapi import GssapiCredentials
 
@@ -393,6 +394,8 @@ def _new_kazoo(settings: ZooKeeperSettings, threads: _Threads) -> Any:
         connection_retry=retry,
         logger=_kazoo_logger,
     )
+    # kazoo leaves out hosts that nobody knows when it connects. Its thread would end at a name that none can have.
+    kazoo.hosts = [(host, port) for host, port in kazoo.hosts if can_be_known(host)]
     options = None
     if sasl is not None:
         given = {"mechanism": sasl.mechanism, "service": sasl.service}

@@ -31,8 +31,8 @@ from penstock.rest.v3.shapes import (
 
 
 async def _describe(call: Call, place: ConfigPlace) -> list[ConfigSetting]:
-    """In the order of their names."""
-    return (await _describe_each(call, [place]))[place]
+    """In the order of their names. None where the broker answers without this place."""
+    return (await _describe_each(call, [place])).get(place, [])
 
 
 async def _describe_each(call: Call, places: Sequence[ConfigPlace]) -> dict[ConfigPlace, list[ConfigSetting]]:

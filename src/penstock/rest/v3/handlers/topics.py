@@ -5,7 +5,7 @@ from __future__ import annotations
 import penstock.admin.changes.topics as changes
 from penstock.protocol.errors import ApiError, ErrorCode
 from penstock.protocol.messages.create_partitions import CreatePartitionsResponse
-from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from penstock.protocol.messages.create_topics import CreatableTopicConfig, CreatableTopicResult, CreateTopicsResponse
 from penstock.protocol.messages.delete_topics import DeleteTopicsResponse
 from penstock.protocol.messages.metadata import MetadataResponseTopic
 from penstock.rest.errors import INVALID_PAYLOAD, RestError
@@ -63,6 +63,8 @@ def _operations(bits: int) -> list[str]:
 async def create_topic(call: Call) -> Done:
     body = call.read(NewTopic)
     request = changes.creation([_new_topic(body)], only_check=body.validate_only)
+    # The broker judges a setting that is there twice: a mapping would have kept the last one.
+    request.topics[0].configs = [CreatableTopicConfig(name=each.name, value=each.value) for each in body.configs]
     answer: CreateTopicsResponse = await call.brokers.ask_controller(request, retry=True)
     made = answer.topics[0]
     try:
@@ -76,12 +78,9 @@ async def create_topic(call: Call) -> Done:
 
 
 def _new_topic(body: NewTopic) -> changes.NewTopic:
+    """Without its settings."""
     return changes.NewTopic(
-        body.topic_name,
-        body.partitions_count,
-        body.replication_factor,
-        {each.name: each.value for each in body.configs},
-        body.replicas_assignments or {},
+        body.topic_name, body.partitions_count, body.replication_factor, replicas=body.replicas_assignments or {}
     )
 
 
