@@ -233,11 +233,13 @@ def recreate_topic(context: FaultContext) -> str:
     _send(cluster, "old")
     broker = context.any_broker()
     broker.kill()
+    # Until its death is known, one of the two replicas may be placed on it: two in sync are needed for each record.
+    unaware = cluster.wait_until_away(broker, DEADLINE_S)
     cluster.delete_topic(_RECREATED_TOPIC)
     cluster.create_topic(_RECREATED_TOPIC, 1, 2)
     _send(cluster, "new")
     broker.start()
-    problem = cluster.wait_until_in_sync(DEADLINE_S)
+    problem = unaware or cluster.wait_until_in_sync(DEADLINE_S)
     if problem:
         context.problems.append(f"the topic that was made again: {problem}")
     messages = read_everything(cluster.bootstrap_servers, [(_RECREATED_TOPIC, 0)])

@@ -280,6 +280,16 @@ class FaultCluster:
     def wait_until_in_sync(self, timeout_s: float) -> str:
         return self._wait(why_not_in_sync, timeout_s)
 
+    def wait_until_away(self, broker: Broker, timeout_s: float) -> str:
+        """Until no other broker names this one, which was killed."""
+
+        def judge(states: Mapping[int, ClusterCounts | None]) -> str:
+            known = {each: state for each, state in states.items() if state is not None}
+            naming = [each for each, state in known.items() if broker.node_id in state.broker_ids]
+            return f"broker {broker.node_id} is still there for {naming}" if naming else ""
+
+        return self._wait(judge, timeout_s)
+
     def _wait(self, judge: Callable[[Mapping[int, ClusterCounts | None]], str], timeout_s: float) -> str:
         deadline = time.monotonic() + timeout_s
         while problem := judge(self.states()):
