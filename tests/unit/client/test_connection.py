@@ -7,6 +7,7 @@ import errno
 import os
 import socket
 import struct
+import threading
 
 import pytest
 
@@ -117,6 +118,29 @@ class TestBlocking:
             with pytest.raises(TimeoutError):
                 connection.request(ListGroupsRequest(), 0, timeout_s=0.01)
             assert not connection.is_open
+
+    def test_large_request_is_sent_when_the_answer_before_came_in_the_last_moment(self) -> None:
+        """What the last read had left of its time was the time to send the next request."""
+        asked = threading.Event()
+
+        def serve() -> None:
+            client, _ = listener.accept()
+            with client, client.makefile("rb") as stream:
+                (size,) = struct.unpack(">i", stream.read(4))
+                client.sendall(list_groups_answer(stream.read(size)))
+                asked.wait(10)
+                assert len(stream.read(size_sent)) == size_sent
+
+        size_sent = 32 * 1024 * 1024  # more than the buffers of both sides hold
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            server = threading.Thread(target=serve, daemon=True)
+            server.start()
+            with BlockingConnection("127.0.0.1", listener.getsockname()[1]) as connection:
+                connection.request(ListGroupsRequest(), 0, timeout_s=0.5)
+                threading.Timer(1.0, asked.set).start()
+                connection.send_bytes(bytes(size_sent))
+            server.join(10)
+            assert not server.is_alive()
 
 
 async def open_to(port: int) -> Connection:

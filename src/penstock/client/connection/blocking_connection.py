@@ -105,7 +105,10 @@ class BlockingConnection:
 
     def _write(self, data: bytes) -> None:
         try:
+            self._socket.settimeout(REQUEST_TIMEOUT_S)  # the last read has left what was left of its own time
             self._socket.sendall(data)
+        except TimeoutError:
+            raise self._core.time_out("what was sent", REQUEST_TIMEOUT_S) from None
         except OSError as error:
             raise self._core.lose(error) from error
 
