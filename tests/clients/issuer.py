@@ -23,6 +23,8 @@ class Issuer:
         self.key = RSAKey.generate_key(2048, {"use": "sig"}, auto_kid=True)
         self.keys = json.dumps({"keys": [self.key.as_dict(private=False)]})
         self.port = 0
+        self.trouble = 0  # the status that each request for a token gets; 0 where the issuer is well
+        self.asked = 0  # how often a token was wanted
 
     @property
     def keys_url(self) -> str:
@@ -67,7 +69,11 @@ def _handler(issuer: Issuer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             """RFC 6749, section 4.4."""
+            issuer.asked += 1
             asked = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+            if issuer.trouble:
+                self._answer(issuer.trouble, "{}")
+                return
             if self.headers.get("Authorization") != f"Basic {basic}" or "grant_type=client_credentials" not in asked:
                 self._answer(401, json.dumps({"error": "invalid_client"}))
                 return

@@ -11,13 +11,24 @@ from urllib.parse import urlencode, urlsplit
 from penstock.client.java_settings import TOKEN
 from penstock.core.config.types import ConfigError
 from penstock.core.listeners import has_sasl
-from penstock.security.sasl.exchange import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, Credentials, LoginError
+from penstock.security.sasl.exchange import (
+    GSSAPI,
+    MECHANISMS,
+    OAUTHBEARER,
+    PLAIN,
+    Credentials,
+    LoginError,
+    NothingToLogInWithError,
+)
 from penstock.security.sasl.plain import PlainCredentials
 from penstock.security.sasl.scram import SCRAM_HASHES
 from penstock.security.sasl.scram_client import ScramCredentials
 
 _DEFAULT_MECHANISM = GSSAPI  # Kafka's clients and librdkafka have it so
 _DEFAULT_SERVICE = "kafka"
+# Statuses that say that the client, or its URL, is wrong. Any other one says that the issuer, or a proxy before it, is
+# in trouble, or has too much to do (429).
+_REFUSALS = frozenset({400, 401, 403, 404, 405})
 
 
 class CredentialsError(ValueError):
@@ -100,7 +111,7 @@ def _read_token(path: Path) -> str:
 
 
 def _ask_token(url: str, client_id: str, secret: str, scope: str | None) -> str:
-    from penstock.security.sasl.asking_issuers import read_url
+    from penstock.security.sasl.asking_issuers import StatusError, read_url
 
     fields = {"grant_type": "client_credentials"} | ({} if scope is None else {"scope": scope})
     basic = base64.b64encode(f"{client_id}:{secret}".encode()).decode()
@@ -112,7 +123,12 @@ def _ask_token(url: str, client_id: str, secret: str, scope: str | None) -> str:
     try:
         document = json.loads(read_url(url, urlencode(fields).encode(), headers))
         token = document["access_token"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except StatusError as error:
+        refusal = LoginError if error.status in _REFUSALS else NothingToLogInWithError
+        raise refusal(f"the issuer gave no token (status {error.status})") from None
+    except OSError as error:
+        raise NothingToLogInWithError(f"the issuer gave no token ({type(error).__name__})") from None
+    except (ValueError, KeyError, TypeError) as error:
         raise LoginError(f"the issuer gave no token ({type(error).__name__})") from None
     if not isinstance(token, str):
         raise LoginError("the issuer's token is no text")

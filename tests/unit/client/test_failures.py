@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.connection import LoginRefusedError
+from penstock.client.connection import LoginPutOffError, LoginRefusedError
 from penstock.client.connection.frames import ConnectionClosedError
 from penstock.client.connection.versions import UnservedApiError
 from penstock.client.routes.failures import may_pass
@@ -22,6 +22,7 @@ from penstock.protocol.errors import ApiError, ErrorCode
         (ConnectionRefusedError("refused"), True),
         (ApiError(ErrorCode.NOT_COORDINATOR), True),
         (ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), True),
+        (LoginPutOffError("the issuer gave no token"), True),
         (LoginRefusedError("wrong password"), False),
         (ClientClosedError("the client was closed"), False),
         (UnservedApiError("JoinGroup"), False),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.cli.errors import CliError, ExitCode, UsageError, unreachable
 from penstock.client.addresses import Address, Heard
-from penstock.client.connection import CONNECT_TIMEOUT_S, ConnectionClosedError, LoginRefusedError
+from penstock.client.connection import CONNECT_TIMEOUT_S, ConnectionClosedError, LoginPutOffError, LoginRefusedError
 from penstock.client.credentials import CredentialsError, read_mechanism
 from penstock.client.security import ClientSecurity, client_security, kafka_properties, why_not_ours
 from penstock.client.versioned_client import VersionedClient
@@ -31,7 +31,7 @@ def open_first(
     for host, port in heard.order(candidates):
         try:
             return _open((host, port), security, patience_s, heard)
-        except LoginRefusedError as error:
+        except (LoginRefusedError, LoginPutOffError) as error:
             raise CliError(f"{host}:{port}: {error}", _LOGIN_HINT, ExitCode.UNREACHABLE) from error
         except ssl.SSLError as error:
             raise CliError(f"{host}:{port}: {_tls_failure(error)}", _TLS_HINT, ExitCode.UNREACHABLE) from error

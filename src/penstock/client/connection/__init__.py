@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penstock.client.connection.blocking_connection import BlockingConnection
     from penstock.client.connection.core import CONNECT_TIMEOUT_S, REQUEST_TIMEOUT_S
     from penstock.client.connection.frames import ConnectionClosedError
-    from penstock.client.connection.login import LoginRefusedError
+    from penstock.client.connection.login import LoginPutOffError, LoginRefusedError
 
 __all__ = [
     "CONNECT_TIMEOUT_S",
@@ -22,6 +22,7 @@ __all__ = [
     "BlockingConnection",
     "Connection",
     "ConnectionClosedError",
+    "LoginPutOffError",
     "LoginRefusedError",
 ]
 
@@ -30,6 +31,7 @@ _MODULES = {
     "CONNECT_TIMEOUT_S": "penstock.client.connection.core",
     "Connection": "penstock.client.connection.asyncio_connection",
     "ConnectionClosedError": "penstock.client.connection.frames",
+    "LoginPutOffError": "penstock.client.connection.login",
     "LoginRefusedError": "penstock.client.connection.login",
     "REQUEST_TIMEOUT_S": "penstock.client.connection.core",
 }

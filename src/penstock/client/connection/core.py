@@ -27,7 +27,7 @@ from penstock.client.connection.frames import (
     describe_size,
     is_unsupported_version,
 )
-from penstock.client.connection.login import LoginRefusedError, log_in
+from penstock.client.connection.login import LoginPutOffError, LoginRefusedError, log_in
 from penstock.client.connection.steps import Steps
 from penstock.protocol.codec import decode, encode
 from penstock.protocol.errors import ApiError, ErrorCode
@@ -163,14 +163,14 @@ class ConnectionCore:
         return self.login_renewed_at is not None and now >= self.login_renewed_at
 
     def log_in(self) -> Steps[float]:
-        """How long the login lasts, for `note_login`. Raises LoginRefusedError. A login that does not come to its end,
-        for whatever reason, ends the connection: the broker waits for the rest of it.
+        """How long the login lasts, for `note_login`. Raises LoginRefusedError and LoginPutOffError. A login that does
+        not come to its end, for whatever reason, ends the connection: the broker waits for the rest of it.
         """
         assert self._credentials is not None, "a login needs credentials"
         try:
             return (yield from log_in(self._credentials, self._host))
-        except LoginRefusedError as refusal:
-            self.end(refusal)
+        except (LoginRefusedError, LoginPutOffError) as failure:
+            self.end(failure)
             raise
         except BaseException:
             self.end("the login did not come to its end")

@@ -13,7 +13,7 @@ from penstock.client.connection.steps import SendStep, Steps
 from penstock.protocol.errors import ErrorCode, error_of
 from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from penstock.security.sasl.exchange import Credentials, LoginError, Step
+from penstock.security.sasl.exchange import Credentials, LoginError, NothingToLogInWithError, Step
 
 # Brokers since Kafka 2.2 serve these.
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
@@ -27,6 +27,10 @@ class LoginRefusedError(ConnectionClosedError):
     """The broker does not let this client in, or does not prove who it is."""
 
 
+class LoginPutOffError(ConnectionClosedError):
+    """The client has nothing to log in with for now. No broker has refused anything, and another try may succeed."""
+
+
 class UnservedMechanismError(LoginRefusedError):
     """The broker does not know the mechanism; `mechanisms` are those that it serves."""
 
@@ -36,9 +40,11 @@ class UnservedMechanismError(LoginRefusedError):
 
 
 def log_in(credentials: Credentials, host: str) -> Steps[float]:
-    """How long the login lasts in seconds; 0 is for ever. Raises LoginRefusedError."""
+    """How long the login lasts in seconds; 0 is for ever. Raises LoginRefusedError and LoginPutOffError."""
     try:
         return (yield from _log_in(credentials, host))
+    except NothingToLogInWithError as error:
+        raise LoginPutOffError(f"the login failed: {error}") from None
     except LoginError as error:
         raise LoginRefusedError(f"the login failed: {error}") from None
 

@@ -67,6 +67,7 @@ _HINTS = (
     ("certificate verify failed", "give ssl.truststore.location: the authority that signed the broker's certificate"),
     ("closed the connection", "it may ask for a login or for TLS: give a --command-config with security.protocol"),
     ("connection was lost", "it may ask for a login or for TLS: give a --command-config with security.protocol"),
+    ("issuer gave no token", "check the issuer, and sasl.oauthbearer.token.endpoint.url"),
     ("refused", "is the broker up, and the port right?"),
 )
 _NAME_HINT = "the name does not resolve: check the spelling and the name service"

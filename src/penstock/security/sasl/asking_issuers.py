@@ -28,6 +28,14 @@ _TIMEOUT_S = 10.0
 _HTTPS = "https"
 
 
+class StatusError(OSError):
+    """The issuer answers, but not with what it was asked for."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the answer has status {status}")
+        self.status = status
+
+
 def read_url(
     url: str,
     body: bytes | None = None,
@@ -80,7 +88,7 @@ def _ask(sock: socket.socket, parts: SplitResult, body: bytes | None, headers: d
     connection.request("GET" if body is None else "POST", path, body, headers)
     answer = connection.getresponse()
     if answer.status != http.HTTPStatus.OK:
-        raise OSError(f"the answer has status {answer.status}")
+        raise StatusError(answer.status)
     return bounded(answer.read(MAX_BYTES + 1))
 
 

@@ -28,6 +28,10 @@ class LoginError(Exception):
     """The other side cannot prove its name, or does not keep to the mechanism. The text has no secret in it."""
 
 
+class NothingToLogInWithError(LoginError):
+    """This side has no token for now: its issuer is out of reach, or in trouble. The next login may have one."""
+
+
 class Login(NamedTuple):
     """The user of a successful login."""
 
