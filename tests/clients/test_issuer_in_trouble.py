@@ -18,12 +18,12 @@ from tests.clients.issuer import CLIENT_SECRET
 from tests.clients.sasl_broker import USER, SaslBroker, run_sasl_broker
 from tests.clients.support import eventually
 
-REAUTHENTICATION_S = 1.0
+REAUTHENTICATION_S = 1.5
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslBroker]:
-    """Logins end after a second."""
+    """Logins end soon."""
     config = {"connections.max.reauth.ms": str(int(REAUTHENTICATION_S * 1000))}
     with run_sasl_broker(tmp_path_factory.mktemp("broker"), config) as running:
         yield running
@@ -89,6 +89,6 @@ def test_registry_goes_on_when_the_issuer_was_in_trouble_for_longer_than_a_login
         broker.issuer.trouble = 503
         asked = broker.issuer.asked
         eventually(lambda: broker.issuer.asked > asked + 1, "another login")
-        time.sleep(2 * REAUTHENTICATION_S)
+        time.sleep(1.5 * REAUTHENTICATION_S)
         broker.issuer.trouble = 0
         eventually(lambda: is_written("after"), "a registration after the trouble")

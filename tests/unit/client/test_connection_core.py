@@ -116,6 +116,12 @@ class TestLogins:
         assert asked == [("SaslHandshakeRequest", 1), ("SaslAuthenticateRequest", 1)]
         assert [core.is_login_due(now) for now in (108.4, 108.5)] == [False, True]
 
+    def test_login_is_due_no_sooner_than_brokers_take_one_when_it_ends_soon(self) -> None:
+        """Brokers refuse a login within a second of the one before, so a token that ends soon ended a client."""
+        core = self.core()
+        self.log_in(core, self.answer(lifetime_ms=1_000))
+        assert [core.is_login_due(now) for now in (100.9, 101.0)] == [False, True]
+
     def test_login_is_never_due_when_it_does_not_end(self) -> None:
         core = self.core()
         self.log_in(core, self.answer())

@@ -19,6 +19,9 @@ from penstock.security.sasl.exchange import Credentials, LoginError, NothingToLo
 _HANDSHAKE_VERSION, _AUTHENTICATE_VERSION = 1, 1
 # When a client logs in again, as a part of the login's lifetime. Java's clients choose something between 0.85 and 0.95.
 _RENEWED_AT = 0.85
+# Brokers, Apache Kafka's too, take no login within a second of the one before. A login that ends sooner ends with its
+# connection, and the next connection may log in at once.
+_SOONEST_S = 1.0
 # Mechanisms need two or three. A broker that goes on and on is none.
 _MOST_ROUNDS = 10
 
@@ -40,7 +43,7 @@ class UnservedMechanismError(LoginRefusedError):
 
 
 def log_in(credentials: Credentials, host: str) -> Steps[float]:
-    """How long the login lasts in seconds; 0 is for ever. Raises LoginRefusedError and LoginPutOffError."""
+    """When the next login is due, in seconds; 0 is never. Raises LoginRefusedError and LoginPutOffError."""
     try:
         return (yield from _log_in(credentials, host))
     except NothingToLogInWithError as error:
@@ -72,4 +75,4 @@ def _log_in(credentials: Credentials, host: str) -> Steps[float]:
         step = exchange.respond(answer.auth_bytes)
     if not exchange.is_complete:
         raise LoginRefusedError("the broker did not come to an end with the login")
-    return lifetime_ms * _RENEWED_AT / 1000
+    return max(lifetime_ms * _RENEWED_AT / 1000, _SOONEST_S) if lifetime_ms else 0.0
