@@ -102,7 +102,9 @@ class Connection:
     # ------------------------------------------------------------------------------------ requests
 
     async def request(self, message: Message, version: int, *, timeout_s: float | None = REQUEST_TIMEOUT_S) -> Any:
-        """The response, an object of `message.RESPONSE`. TimeoutError or ConnectionClosedError if none comes."""
+        """The response, an object of `message.RESPONSE`. TimeoutError or ConnectionClosedError if none comes.
+        A login that is due before it may take as long again.
+        """
         if self._core.has_login:
             await self.renew_login(timeout_s)
         return await self._request(message, version, timeout_s)
@@ -133,11 +135,20 @@ class Connection:
         await self._write(self._core.encode_request(message, version, is_answered=False)[1])
 
     async def renew_login(self, timeout_s: float | None = REQUEST_TIMEOUT_S) -> None:
-        """Waits for a login that is due or under way. One at a time; whoever sends something meanwhile waits for it."""
-        if self._core.has_login:
-            async with self._login_turn:
-                if self._core.is_login_due(asyncio.get_running_loop().time()):
-                    await self._log_in(timeout_s)
+        """Waits for a login that is due or under way. One at a time; whoever sends something meanwhile waits for it.
+        TimeoutError where the login takes longer: each caller has a time of its own, whoever began the login.
+        """
+        loop = asyncio.get_running_loop()
+        if not self._login_turn.locked() and not self._core.is_login_due(loop.time()):
+            return
+        try:
+            async with asyncio.timeout(timeout_s) as limit, self._login_turn:
+                if self._core.is_login_due(loop.time()):
+                    await self._log_in(None)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"no login within {timeout_s} s") from None
 
     def end(self, reason: str) -> None:
         """For a broker that does not answer any more. `close` is still to be called."""
