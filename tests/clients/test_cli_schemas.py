@@ -162,7 +162,7 @@ def test_a_subject_is_imported_when_all_of_its_versions_are_deleted(cli: Cli, fi
         (("get", "nothing-here"), "penstock schemas list"),
         (("get", "987654"), "40403"),
         (("register", "s", "no-such-file.avsc"), "cannot read no-such-file.avsc"),
-        (("register", "s", "file.txt"), "--type AVRO, JSON or PROTOBUF"),
+        pytest.param(("register", "s", __file__), "--type AVRO, JSON or PROTOBUF", id="a file of another type"),
         (("register", "s", "-", "--type", "AVRO"), "42201"),
         (("register", "s", "-", "--type", "AVRO", "--reference", "x"), "NAME=SUBJECT:VERSION"),
         (("import", "-"), "is no JSON"),
