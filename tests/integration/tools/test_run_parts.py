@@ -54,3 +54,11 @@ def test_a_part_writes_to_memory_and_passed_tests_leave_nothing_there_when_the_t
     written = Path(seen.read_text())
     assert written.is_relative_to(memory)
     assert not written.parent.parent.exists()
+
+
+def test_no_part_begins_when_it_is_too_late(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test_one.py").write_text("def test_one():\n    raise ValueError\n")
+    parts = {f"part {name}": (str(tmp_path / "test_one.py"),) for name in ("one", "two")}
+    assert run_tests.run_parts(parts, tmp_path / "times.txt", 2, until=1.0) == 0
+    said = capfd.readouterr().out.splitlines()
+    assert sorted(said[-2:]) == ["NOT RUN, as it was too late: part one", "NOT RUN, as it was too late: part two"]
