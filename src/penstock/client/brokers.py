@@ -291,7 +291,7 @@ class Brokers:
                 question = steps.send(await self._ask(question, route, None, retry=True))
 
     def _attempts(self, subject: str, *, retry: bool, sendings: Sendings | None = None) -> Attempts:
-        return Attempts(subject, retry=retry, patience_s=self._patience_s, sendings=sendings)
+        return Attempts(subject, retry=retry, patience_s=self._patience_s, sendings=sendings, servers=self.bootstrap)
 
     def _forget_nodes(self) -> None:
         self._route_finder.topology.nodes = {}

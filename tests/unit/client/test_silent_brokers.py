@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import pytest
 
-from penstock.client.brokers import Brokers
+from penstock.client.brokers import Brokers, BrokersUnreachableError
 from penstock.client.security import PLAINTEXT, ClientSecurity
 from penstock.protocol.codec import encode
 from penstock.protocol.framing import decode_request_header, encode_response_header
@@ -65,3 +66,16 @@ def test_security_is_read_again_when_the_client_has_hung_up() -> None:
 
     with serving(broker(), connections=2) as port:
         asyncio.run(ask(port))
+
+
+def test_servers_are_named_when_the_time_is_over_before_any_has_answered() -> None:
+    """On a busy machine the error of a short time told of no address."""
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        host, port = mute.getsockname()
+
+        async def ask() -> None:
+            async with Brokers([(host, port)]) as brokers:
+                await brokers.metadata(timeout_s=0.05)
+
+        with pytest.raises(BrokersUnreachableError, match=f"within 0.05 s: no broker answers at {host}:{port}"):
+            asyncio.run(ask())

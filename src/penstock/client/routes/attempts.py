@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from penstock.client.addresses import Address
 from penstock.client.retries import SYSTEM_CHANCE
 from penstock.client.routes.failures import may_pass
 from penstock.client.routes.links import Link, NobodyAnswersError, NotSentError
@@ -41,12 +42,19 @@ class Attempts:
     """
 
     def __init__(
-        self, subject: str, *, retry: bool, patience_s: float | None = None, sendings: Sendings | None = None
+        self,
+        subject: str,
+        *,
+        retry: bool,
+        patience_s: float | None = None,
+        sendings: Sendings | None = None,
+        servers: Sequence[Address] = (),
     ) -> None:
         self._subject = subject
         self._sendings = Sendings() if sendings is None else sendings
         self._retry = retry
         self._patience_s = patience_s
+        self._servers = servers
         self._alone_since: float | None = None  # no broker was there
         self._pauses = Pauses(BACKOFF, SYSTEM_CHANCE)
         self._failure: Exception | None = None
@@ -122,4 +130,6 @@ class Attempts:
         if isinstance(self._failure, ApiError):
             raise self._failure
         reason = "" if self._failure is None else f": {str(self._failure) or type(self._failure).__name__}"
+        if not reason and self._servers:  # the time was over before the first try was
+            reason = f": no broker answers at {', '.join(f'{host}:{port}' for host, port in self._servers)}"
         raise BrokersUnreachableError(f"no way for {self._subject} within {timeout_s:g} s{reason}") from self._failure
