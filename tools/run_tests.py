@@ -2,13 +2,11 @@
 
 `run_tests.py test` and `run_tests.py interop` run every part; with arguments behind they are plain pytest:
 `make test ARGS='tests/unit -k batch'`, `make interop AREA=tools`. What each part took and which tests failed is
-said at the end; the slowest tests are in .cache/test-times.txt. With PENSTOCK_TESTS_UNTIL (seconds since 1970) no part
-begins after that time: the end of the run names those that did not run.
+said at the end; the slowest tests are in .cache/test-times.txt.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import subprocess
@@ -86,13 +84,12 @@ MEMORY = Path("/dev/shm")  # noqa: S108  # what is made there has a name that no
 # What a passed test has written goes with it. Containers are often given 64 MB of shared memory.
 MEMORY_BYTES = 2 << 30
 # With all of them at once two cores had a load of 12, and what has a deadline missed it: Spark gives a Python worker
-# ten seconds to start. Every part of interop has a Java of Kafka's beside the tests'. The longest come first.
-AT_ONCE = {"test": 4, "interop": 3}
+# ten seconds to start. The longest come first.
+AT_ONCE = 4
 CACHE = Path(__file__).resolve().parents[1] / ".cache"
 # Tests that the file of times names, of all parts.
 SLOWEST = 50
 OPTIONS: dict[str, tuple[str, ...]] = {"test": (), "interop": INTEROP_OPTIONS}
-UNTIL = "PENSTOCK_TESTS_UNTIL"
 
 
 def main(run: str, arguments: Sequence[str]) -> int:
@@ -100,7 +97,7 @@ def main(run: str, arguments: Sequence[str]) -> int:
     if arguments:
         return subprocess.call(pytest(*OPTIONS[run], *arguments))
     parts = {name: (*OPTIONS[run], *chosen) for name, chosen in PARTS[run].items()}
-    return run_parts(parts, CACHE / f"{run}-times.txt", AT_ONCE[run], float(os.environ.get(UNTIL) or "inf"))
+    return run_parts(parts, CACHE / f"{run}-times.txt")
 
 
 def keep_compiled_code() -> None:
@@ -112,11 +109,11 @@ def keep_compiled_code() -> None:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).parents[1] / ".cache" / "bytecode")
 
 
-def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path, at_once: int, until: float = math.inf) -> int:
+def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path) -> int:
     started = time.monotonic()
     (first_name, first), *others = parts.items()
-    with ThreadPoolExecutor(at_once) as pool, Ending(until) as ending:
-        seen = pool.submit(ending.run_seen, first_name, first)
+    with ThreadPoolExecutor(AT_ONCE) as pool, Ending() as ending:
+        seen = pool.submit(run_part, first_name, first, ending.call)
         running = {name: pool.submit(ending.run, name, chosen) for name, chosen in others}
         done = {first_name: seen.result()}
         for name, part in running.items():
@@ -127,8 +124,7 @@ def run_parts(parts: Mapping[str, Sequence[str]], times_path: Path, at_once: int
     lines = sum_up(done, time.monotonic() - started)
     times_path.parent.mkdir(exist_ok=True)
     times_path.write_text("\n".join([time.strftime("%Y-%m-%d %H:%M"), *lines, *list_slowest(done)]) + "\n")
-    late = [f"NOT RUN, as it was too late: {name}" for name in ending.late]
-    print(*lines, f"the slowest tests: {times_path}", *late, *list_failures(done), sep="\n")
+    print(*lines, f"the slowest tests: {times_path}", *list_failures(done), sep="\n")
     return int(any(part.code for part in done.values()))
 
 
@@ -139,9 +135,6 @@ class Part(NamedTuple):
     seconds: float
     cpu_seconds: float  # with the processes that its tests have started and waited for
     cases: Sequence[Case]
-
-
-_NOT_RUN = Part(0, 0.0, 0.0, ())
 
 
 def run_part(name: str, chosen: Sequence[str], call: Callable[[list[str]], tuple[int, float]]) -> Part:
@@ -197,13 +190,11 @@ def show_time(seconds: float) -> str:
 
 
 class Ending:
-    """Parts that run meanwhile end with the run, also where it is interrupted. None begins after `until`."""
+    """Parts that run meanwhile end with the run, also where it is interrupted."""
 
-    def __init__(self, until: float) -> None:
+    def __init__(self) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._is_over = False
-        self._until = until
-        self.late: list[str] = []  # what has not begun
 
     def __enter__(self) -> Self:
         return self
@@ -217,22 +208,10 @@ class Ending:
         """What came of it, and what was said."""
         if self._is_over:
             return Part(1, 0.0, 0.0, ()), b""
-        if self._is_late(name):
-            return _NOT_RUN, b""
         with tempfile.TemporaryFile() as output:
             part = run_part(name, chosen, lambda command: self.call(command, output.fileno()))
             output.seek(0)
             return part, output.read()
-
-    def run_seen(self, name: str, chosen: Sequence[str]) -> Part:
-        """What it says is seen as it comes."""
-        return _NOT_RUN if self._is_late(name) else run_part(name, chosen, self.call)
-
-    def _is_late(self, name: str) -> bool:
-        is_late = time.time() > self._until
-        if is_late:
-            self.late.append(name)
-        return is_late
 
     def call(self, command: list[str], output: int | None = None) -> tuple[int, float]:
         """Its exit code, and the seconds of CPU time that it took."""
