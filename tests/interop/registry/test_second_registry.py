@@ -13,8 +13,7 @@ from tests.interop.registry.differences import DIFFERENCES, justification
 from tests.interop.registry.histories import Call, Histories
 from tests.interop.registry.servers import Answer, ComparedServer
 
-# Of this seed, 31 histories meet every difference that is listed; of most others, more than 70.
-SEED, HISTORIES = 303, 40
+SEED, HISTORIES = 15, 100
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +55,9 @@ def compare(calls: Iterator[Call], ours: ComparedServer, theirs: ComparedServer,
     return []
 
 
-# Apicurio is started, and takes 25 ms for a request on busy cores.
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(
+    600
+)  # thousands of requests, one after the other: it took 164 s on a machine with little beside it
 def test_histories_are_answered_as_by_the_second_registry(ours: ComparedServer, apicurio: ComparedServer) -> None:
     histories, seen = Histories(SEED), Counter[str]()
     for number in range(HISTORIES):
